@@ -1,0 +1,1 @@
+"""Weights to onnx graphs, written with onnx.helper; no tracing."""

@@ -1,0 +1,1 @@
+"""A teacher's behaviour projected onto a smaller family of functions."""

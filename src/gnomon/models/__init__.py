@@ -1,0 +1,1 @@
+"""Families of backbones, their configurations, and the one model type over them."""

@@ -1,0 +1,1 @@
+"""Bricks: plain numbers and modules in, tensors out; never a config, never a file."""

@@ -1,0 +1,1 @@
+"""What is learnt: batches, refusals, and loss terms as sums with weights."""

@@ -1,0 +1,1 @@
+"""One thin file per command: a Config dataclass and run(config)."""

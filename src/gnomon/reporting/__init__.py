@@ -1,0 +1,1 @@
+"""Measured figures as tables, pictures and one page to send."""

@@ -1,0 +1,1 @@
+"""The deployed model: the same answers as the torch model, without torch."""

