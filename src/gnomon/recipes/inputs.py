@@ -1,0 +1,109 @@
+"""From a person's files to checked splits and a teacher: what every recipe starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gnomon.formats.files import sha256
+from gnomon.formats.modeldir import resolve
+from gnomon.recipes.demo import demo_questions, demo_teacher
+from gnomon.recipes.settings import ReadSettings, SplitSettings
+from gnomon.reporting.console import Console
+from gnomon.runs import resolve_model
+from gnomon.text.corpus import check_labels, read_examples
+from gnomon.text.examples import ExampleSet, Splits, split_by_hash
+from gnomon.text.quality import QualityReport, inspect_data
+from gnomon.text.tokenizer import Tokenizer
+
+DEMO = "demo"
+_LENGTHS = (64, 128, 256, 512)
+_CUT_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Labelled text in three parts, the label names in order, and each file's SHA-256."""
+
+    train: ExampleSet
+    valid: ExampleSet
+    test: ExampleSet
+    labels: tuple[str, ...]
+    hashes: dict[str, str]
+    decisions: tuple[str, ...]
+
+    def label_ids(self, part: ExampleSet) -> list[int]:
+        """The number of each example's label among `labels`."""
+        number = {label: index for index, label in enumerate(self.labels)}
+        return [number[str(example.label)] for example in part.examples]
+
+
+def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> Inputs:
+    """Read the data, split it where no files are given for validation or test, and check the labels.
+
+    `data` is a file, or "demo" for the built-in questions. Every decision taken is said.
+    """
+    whole = demo_questions() if str(data) == DEMO else read(Path(data), settings, console)
+    splits = _split(whole, settings, console)
+    for part in (splits.valid, splits.test):
+        check_labels(splits.train, part)
+    files = [path for path in (Path(data), settings.valid, settings.test) if path is not None and path.is_file()]
+    inputs = Inputs(
+        train=splits.train,
+        valid=splits.valid,
+        test=splits.test,
+        labels=splits.train.label_names,
+        hashes={str(path): sha256(path) for path in files},
+        decisions=(*whole.decisions, *splits.decisions),
+    )
+    for decision in inputs.decisions:
+        console.say(f"  {decision}")
+    sizes = f"{len(inputs.train.examples):,} train, {len(inputs.valid.examples):,} valid, {len(inputs.test.examples):,} test"
+    console.say(f"  {sizes}; {len(inputs.labels)} labels")
+    return inputs
+
+
+def read(path: Path, settings: ReadSettings, console: Console, *, labelled: bool = True) -> ExampleSet:
+    """Read one file as the settings say; bad rows that were skipped are counted and shown."""
+    found = read_examples(
+        path,
+        text_column=settings.text_column,
+        label_column=settings.label_column,
+        encoding=settings.encoding,
+        on_bad_row=settings.on_bad_row,
+        labelled=labelled,
+    )
+    if found.bad_rows:
+        console.warn(f"{path}: {len(found.bad_rows):,} bad rows skipped, first: {found.bad_rows[0]}")
+    return found
+
+
+def _split(whole: ExampleSet, settings: SplitSettings, console: Console) -> Splits:
+    valid = read(settings.valid, settings, console) if settings.valid else None
+    test = read(settings.test, settings, console) if settings.test else None
+    splits = split_by_hash(whole, valid=0.0 if valid else 0.1, test=0.0 if test else 0.1)
+    return Splits(
+        train=splits.train, valid=valid or splits.valid, test=test or splits.test, decisions=splits.decisions
+    )
+
+
+def find_teacher(name: str) -> Path:
+    """The folder of a teacher: "demo", a folder, a run folder (its best model), or a hub name."""
+    if name == DEMO:
+        return demo_teacher()
+    return resolve(resolve_model(name))
+
+
+def examine(inputs: Inputs, tokenizer: Tokenizer | None, max_length: int | None) -> QualityReport:
+    """What the doctor finds in the three parts."""
+    return inspect_data(inputs.train, inputs.valid, inputs.test, tokenizer=tokenizer, max_length=max_length)
+
+
+def choose_max_length(tokenizer: Tokenizer, texts: Sequence[str], *, limit: int) -> int:
+    """The smallest of 64, 128, 256, 512 tokens that cuts at most 1 % of `texts`, within the model's `limit`."""
+    lengths = [len(encoded.ids) for encoded in tokenizer.encode_batch(list(texts), max_length=None)]
+    for candidate in _LENGTHS:
+        if sum(length > candidate for length in lengths) <= _CUT_SHARE * len(lengths):
+            return min(candidate, limit)
+    return min(_LENGTHS[-1], limit)

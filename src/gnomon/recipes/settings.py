@@ -1,0 +1,67 @@
+"""Settings that several commands share, each a documented dataclass to inherit from or to nest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSettings:
+    """How a person's files are read."""
+
+    text_column: str | None = None
+    """The column that holds the text: its name, or its number from 1 in a file without a header. Default: found by name."""
+    label_column: str | None = None
+    """The column that holds the label: its name or number. Default: found by name."""
+    encoding: str | None = None
+    """The files' encoding. Default: UTF-8, or UTF-16 where a byte order mark says so."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """What to do with a row that cannot be read: stop at it, or skip, count and list it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSettings(ReadSettings):
+    """Where validation and test rows come from."""
+
+    valid: Path | None = None
+    """Labelled text to choose settings by. Default: 10 % of the data, by a hash of each text."""
+    test: Path | None = None
+    """Labelled text to report figures on. Default: 10 % of the data, by a hash of each text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Where a run goes and what it may use."""
+
+    out: Path | None = None
+    """The run folder. Default: runs/COMMAND-DATA. Starting again with the same folder and settings continues."""
+    overwrite: bool = False
+    """Begin anew where the run folder holds a run with other settings."""
+    seed: int = 0
+    """Seed of everything random: the same seed and thread count give the same result."""
+    threads: int | None = None
+    """Threads to train with. Default: the count that a measured step is fastest with."""
+    dry_run: bool = False
+    """Read, check and plan, print what would be done, and stop before any training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """How the teacher is tuned."""
+
+    epochs: int | None = None
+    """Passes over the training text. Default: 3 with 300 or more rows a class, 5 with 100 or more, else 8."""
+    batch_size: int = 32
+    """Texts a step."""
+    learning_rate: float = 1e-4
+    """Peak learning rate; it rises over the first tenth of the steps and then falls linearly to zero."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay of matrices; norms and biases have none."""
+    accumulation: int = 1
+    """Batches summed up before each step of the optimiser."""
+    patience: int | None = None
+    """Stop after so many evaluations (one an epoch) without a better validation accuracy. Default: never."""
+    max_length: int | None = None
+    """Tokens a text is cut at. Default: the smallest of 64, 128, 256, 512 that cuts at most 1 % of the training texts."""
