@@ -1,0 +1,173 @@
+"""Labelled texts, and how a set of them is split, de-duplicated and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gnomon.errors import GnomonError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text; `label` is None where there is none, `line` the line of the file where its record starts."""
+
+    text: str
+    label: str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A record that could not be used: where it starts, what is wrong, and the beginning of what stands there."""
+
+    line: int
+    problem: str
+    value: str
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """Texts of one source, in its order; `decisions` are sentences on how it was read."""
+
+    source: str
+    examples: tuple[Example, ...]
+    decisions: tuple[str, ...] = ()
+    bad_rows: tuple[BadRow, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """All texts, in order."""
+        return tuple(example.text for example in self.examples)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, in order; GnomonError where one is missing."""
+        labels = tuple(example.label for example in self.examples if example.label is not None)
+        if len(labels) < len(self.examples):
+            bare = next(example for example in self.examples if example.label is None)
+            raise GnomonError(f"{self.source}:{bare.line} has no label", "give labelled texts")
+        return labels
+
+    @cached_property
+    def label_names(self) -> tuple[str, ...]:
+        """The distinct labels, sorted as text."""
+        return tuple(sorted({example.label for example in self.examples if example.label is not None}))
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Three parts of the data; `decisions` are sentences on how it was split."""
+
+    train: ExampleSet
+    valid: ExampleSet
+    test: ExampleSet
+    decisions: tuple[str, ...] = ()
+
+
+def split_by_hash(examples: ExampleSet, *, valid: float, test: float) -> Splits:
+    """Parts by a hash of the text: equal texts land together, and new rows move no old one. A share may be 0.
+
+    Raises GnomonError when a share above 0 holds no text, or nothing is left to train on.
+    """
+    places = _places(examples, held=valid + test)
+    valid_end = test + valid
+    parts = ["test" if place < test else "valid" if place < valid_end else "train" for place in places]
+    train, held_valid, held_test = (_part(examples, parts, name) for name in ("train", "valid", "test"))
+    for part, share, name in ((train, 1 - valid_end, "train"), (held_valid, valid, "valid"), (held_test, test, "test")):
+        if share > 0 and not len(part):
+            raise GnomonError(
+                f"{examples.source} is too small to split: of its {len(examples):,} texts none falls to {name}",
+                "add texts, or give the parts as files of their own (--valid, --test)",
+            )
+    shares = " and ".join(
+        f"{len(part):,} texts to {use}"
+        for part, use, share in ((held_valid, "validate", valid), (held_test, "test", test))
+        if share > 0
+    )
+    decision = f"{examples.source} is split by a hash of each text: {len(train):,} texts to train, {shares}"
+    return Splits(train, held_valid, held_test, (decision,))
+
+
+def hold_out(examples: ExampleSet, *, share: float) -> tuple[ExampleSet, ExampleSet]:
+    """The rest, and a part of about `share` by a hash of the text: for data whose other parts were given as files."""
+    splits = split_by_hash(examples, valid=share, test=0.0)
+    return splits.train, splits.valid
+
+
+def deduplicate(examples: ExampleSet) -> ExampleSet:
+    """Drop repeated texts, keeping the first of each: a text and label that stand twice, and a text labelled otherwise
+    before. Both are counted in the decisions, the latter as a conflict."""
+    first: dict[str, Example] = {}
+    repeated = 0
+    conflicts: list[Example] = []
+    for example in examples.examples:
+        kept = first.setdefault(example.text, example)
+        if kept is not example:
+            repeated += kept.label == example.label
+            if kept.label != example.label:
+                conflicts.append(example)
+    decisions = list(examples.decisions)
+    if repeated:
+        decisions.append(f"{repeated:,} repeated rows of {examples.source} were left out")
+    if conflicts:
+        shown = conflicts[0]
+        decisions.append(
+            f"{len(conflicts):,} rows of {examples.source} repeat a text under another label and were left out; "
+            f"the first label counts (line {shown.line}: {shown.text[:60]!r} is {shown.label!r}, "
+            f"and {first[shown.text].label!r} in line {first[shown.text].line})"
+        )
+    return replace(examples, examples=tuple(first.values()), decisions=tuple(decisions))
+
+
+def check_labels(train: ExampleSet, *others: ExampleSet) -> None:
+    """Refuse, with a GnomonError, training data of fewer than two classes and labels that training has not seen."""
+    if len(train.label_names) < 2:
+        found = f"only the label {train.label_names[0]!r}" if train.label_names else "no label at all"
+        raise GnomonError(
+            f"{train.source} has {found} in its {len(train):,} rows: two or more classes are needed",
+            "check which column holds the label (--label-column), or add examples of another class",
+        )
+    for other in others:
+        check_label_names(train.label_names, other, origin=train.source)
+
+
+def check_label_names(names: Collection[str], other: ExampleSet, *, origin: str) -> None:
+    """Refuse, with a GnomonError that names the line, labels of `other` that are not among `names` (of `origin`)."""
+    known = set(names)
+    unseen = Counter(example.label for example in other.examples if example.label not in known)
+    unseen.pop(None, None)
+    if not unseen:
+        return
+    label = min(unseen, key=lambda name: (-unseen[name], name or ""))
+    place = next(example.line for example in other.examples if example.label == label)
+    more = f" (and {len(unseen) - 1} more such labels)" if len(unseen) > 1 else ""
+    raise GnomonError(
+        f"{other.source}:{place} has the label {label!r}, which {origin} never has{more}",
+        f"{did_you_mean(str(label), known)} Mend the labels, or add training examples of it",
+    )
+
+
+def _places(examples: ExampleSet, *, held: float) -> list[float]:
+    """Each text's place in [0, 1). Those of a label that would be left without a training text move to the end."""
+    keys = [unicodedata.normalize("NFC", example.text).strip() for example in examples.examples]
+    place = {
+        key: int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64 for key in keys
+    }
+    labels = [example.label for example in examples.examples]
+    trained = {label for label, key in zip(labels, keys, strict=True) if place[key] >= held}
+    if held < 1:
+        place |= {key: held for label, key in zip(labels, keys, strict=True) if label not in trained}
+    return [place[key] for key in keys]
+
+
+def _part(examples: ExampleSet, parts: Sequence[str], name: str) -> ExampleSet:
+    chosen = tuple(example for example, part in zip(examples.examples, parts, strict=True) if part == name)
+    return ExampleSet(f"{examples.source} ({name} part)", chosen, examples.decisions)
