@@ -22,8 +22,8 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
-@functools.cache
-def field_help(config: type) -> Mapping[str, str]:
+@functools.lru_cache(maxsize=None)
+def field_help(config: type[Any]) -> Mapping[str, str]:
     """The text under each field of a settings dataclass, those it inherits included."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):

@@ -25,6 +25,12 @@ class GnomonError(Exception):
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
+class Interrupted(GnomonError):  # noqa: N818
+    """Ctrl-C or SIGTERM, answered by saving; `hint` is how to go on."""
+
+    exit_code = 130
+
+
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import `module`, or raise a GnomonError that names the extra to install and why it is needed."""
     try:

@@ -59,7 +59,8 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
     )
     for decision in inputs.decisions:
         console.say(f"  {decision}")
-    sizes = f"{len(inputs.train.examples):,} train, {len(inputs.valid.examples):,} valid, {len(inputs.test.examples):,} test"
+    parts = {"train": inputs.train, "valid": inputs.valid, "test": inputs.test}
+    sizes = ", ".join(f"{len(part.examples):,} {name}" for name, part in parts.items())
     console.say(f"  {sizes}; {len(inputs.labels)} labels")
     return inputs
 
@@ -83,9 +84,7 @@ def _split(whole: ExampleSet, settings: SplitSettings, console: Console) -> Spli
     valid = read(settings.valid, settings, console) if settings.valid else None
     test = read(settings.test, settings, console) if settings.test else None
     splits = split_by_hash(whole, valid=0.0 if valid else 0.1, test=0.0 if test else 0.1)
-    return Splits(
-        train=splits.train, valid=valid or splits.valid, test=test or splits.test, decisions=splits.decisions
-    )
+    return Splits(train=splits.train, valid=valid or splits.valid, test=test or splits.test, decisions=splits.decisions)
 
 
 def find_teacher(name: str) -> Path:

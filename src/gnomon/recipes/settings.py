@@ -12,7 +12,7 @@ class ReadSettings:
     """How a person's files are read."""
 
     text_column: str | None = None
-    """The column that holds the text: its name, or its number from 1 in a file without a header. Default: found by name."""
+    """The column that holds the text: its name, or its number from 1 where there is no header. Default: found by name."""
     label_column: str | None = None
     """The column that holds the label: its name or number. Default: found by name."""
     encoding: str | None = None
@@ -64,4 +64,4 @@ class TuneSettings:
     patience: int | None = None
     """Stop after so many evaluations (one an epoch) without a better validation accuracy. Default: never."""
     max_length: int | None = None
-    """Tokens a text is cut at. Default: the smallest of 64, 128, 256, 512 that cuts at most 1 % of the training texts."""
+    """Tokens a text is cut at. Default: the smallest of 64, 128, 256, 512 that cuts at most 1 % of the texts."""

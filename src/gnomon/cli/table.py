@@ -1,0 +1,46 @@
+"""The command table: what each command is called, where its settings and its work live, and one line on it.
+
+Nothing is imported until a command is asked for, so `gnomon --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: `settings` and `run` are names inside `module`; `run(settings, console)` returns a Result."""
+
+    name: str
+    module: str
+    summary: str
+    group: str
+    settings: str = "Config"
+    run: str = "run"
+
+
+_MAIN, _USE, _UNDERSTAND = "The main job", "Use", "Understand"
+
+COMMANDS = (
+    Command("quickstart", "gnomon.recipes.quickstart", "The whole job on built-in questions and teacher.", _MAIN),
+    Command("frontier", "gnomon.recipes.frontier", "Tune a teacher, distil it onto each family, measure, pick.", _MAIN),
+    Command("tune", "gnomon.recipes.tune", "Fine-tune a teacher on labelled text.", _MAIN),
+    Command("distill", "gnomon.recipes.distill", "Distil a tuned teacher onto one student.", _MAIN),
+    Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text.", _MAIN),
+    Command("advise", "gnomon.recipes.advise", "Which model of a run fits a budget, and why.", _MAIN),
+    Command("predict", "gnomon.recipes.predict", "Label text with a model or a run's pick.", _USE),
+    Command("doctor", "gnomon.recipes.doctor", "Look for faults in labelled text before training.", _UNDERSTAND),
+    Command("info", "gnomon.recipes.info", "Check a model folder and say what is in it.", _UNDERSTAND),
+    Command("init", "gnomon.cli.init", "Write a commented TOML of a command's settings.", _UNDERSTAND),
+)
+
+
+def find(words: list[str]) -> tuple[Command, list[str]] | None:
+    """The command that `words` begin with, and the words after it; two-word names come first."""
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        for command in COMMANDS:
+            if command.name == name and len(words) >= count:
+                return command, words[count:]
+    return None
