@@ -13,19 +13,22 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+import tomli_w
 
 P = ParamSpec("P")
 C = TypeVar("C")
 R = TypeVar("R")
 
 
-@functools.lru_cache(maxsize=None)
-def field_help(config: type[Any]) -> Mapping[str, str]:
+@functools.cache
+def field_help(config: Hashable) -> Mapping[str, str]:
     """The text under each field of a settings dataclass, those it inherits included."""
     found: dict[str, str] = {}
+    assert isinstance(config, type)
     for base in reversed(config.__mro__):
         if dataclasses.is_dataclass(base):
             body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
@@ -64,8 +67,6 @@ def as_function(config: Callable[P, C], run: Callable[[C], R], *, name: str) -> 
 
 
 def _section(config: type, *, prefix: str) -> list[str]:
-    from tomli_w import dumps
-
     hints = typing.get_type_hints(config)
     plain: list[str] = []
     nested: list[str] = []
@@ -84,8 +85,15 @@ def _section(config: type, *, prefix: str) -> list[str]:
         elif default is None:
             plain.append(f"# {field.name} = {_placeholder(kind)}")
         else:
-            plain.append(f"# {dumps({field.name: _plain(default)}).strip()}")
+            plain.append(f"# {_one_line(field.name, _plain(default))}")
     return plain + nested
+
+
+def _one_line(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        items = [_one_line("", item).removeprefix('"" = ') for item in value]
+        return f"{name} = [{', '.join(items)}]"
+    return tomli_w.dumps({name: value}).strip()
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -98,7 +106,7 @@ def _placeholder(kind: Any) -> str:
     options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     first = next(option for option in options if option is not type(None))
     if typing.get_origin(first) is tuple:
-        return '[""]'
+        return "[]"
     return {int: "1", float: "0.1", bool: "false"}.get(first, '""')
 
 

@@ -84,8 +84,8 @@ def test_to_dict_gives_plain_values_and_leaves_none_out() -> None:
 def test_a_command_s_python_call_has_its_settings_as_arguments() -> None:
     call = as_function(Config, lambda config: config.seed, name="call")
     assert call(Path("a"), seed=3) == 3
-    assert list(inspect.signature(call).parameters) == [item.name for item in dataclasses.fields(Config) if not item.kw_only] + [
-        item.name for item in dataclasses.fields(Config) if item.kw_only
-    ]
+    assert list(inspect.signature(call).parameters) == [
+        item.name for item in dataclasses.fields(Config) if not item.kw_only
+    ] + [item.name for item in dataclasses.fields(Config) if item.kw_only]
     with pytest.raises(TypeError):
         call(Path("a"), sed=3)  # type: ignore[call-arg]

@@ -117,12 +117,16 @@ def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Paramete
         if several and not field.kw_only:
             continue
         kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        annotation = Annotated[hints[field.name], Parameter(help=field_help(settings).get(field.name, ""))]
-        yield inspect.Parameter(field.name, kind, default=_default(field), annotation=annotation)
+        described = _described(hints[field.name], help=field_help(settings).get(field.name, ""))
+        yield inspect.Parameter(field.name, kind, default=_default(field), annotation=described)
+
+
+def _described(kind: Any, **parameter: Any) -> Any:
+    return Annotated[kind, Parameter(**parameter)]
 
 
 def _option(name: str, text: str, kind: Any, default: Any) -> inspect.Parameter:
-    annotation = Annotated[kind, Parameter(help=text, negative="")]
+    annotation = _described(kind, help=text, negative="")
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -12,7 +12,7 @@ class ReadSettings:
     """How a person's files are read."""
 
     text_column: str | None = None
-    """The column that holds the text: its name, or its number from 1 where there is no header. Default: found by name."""
+    """The column that holds the text: its name, or its number from 1 without a header. Default: found by name."""
     label_column: str | None = None
     """The column that holds the label: its name or number. Default: found by name."""
     encoding: str | None = None
