@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -24,11 +23,9 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
-@functools.cache
-def field_help(config: Hashable) -> Mapping[str, str]:
+def field_help(config: type[Any]) -> Mapping[str, str]:
     """The text under each field of a settings dataclass, those it inherits included."""
     found: dict[str, str] = {}
-    assert isinstance(config, type)
     for base in reversed(config.__mro__):
         if dataclasses.is_dataclass(base):
             body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]

@@ -12,7 +12,9 @@ from gnomon.errors import GnomonError
 from gnomon.formats import files
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.json"
     files.write_json(path, {"a": 1})
 
