@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class Batch:
 
     arrays: Mapping[str, np.ndarray]
     weights: Mapping[str, float]
+
+    def to(self, device: torch.device) -> dict[str, Tensor]:
+        """The arrays as tensors on `device`; on the CPU they share memory."""
+        return {name: torch.from_numpy(array).to(device) for name, array in self.arrays.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +61,7 @@ class Objective(nn.Module):
     def evaluate(self, model: Model, batches: Sequence[Sequence[Any]]) -> dict[str, float]:
         """Metrics over `batches` of examples, streamed; the model is in evaluation mode, gradients off."""
         raise NotImplementedError
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the last evaluation found that a person should know; nothing by default."""
+        return ()
