@@ -224,7 +224,7 @@ class TestVocabJson:
             folder.mkdir()
             backend.model.save(str(folder))
             ours = Tokenizer.from_dir(folder)
-            # roberta-base's own tokenizer.json lets the mask take the space before it; built from files, the class must be told.
+            # In roberta-base's tokenizer.json the mask takes the space before it; here the class must be told.
             mask = {"mask_token": tokenizers.AddedToken("<mask>", lstrip=True, special=True)} if template else {}
             theirs = kind(str(folder / "vocab.json"), str(folder / "merges.txt"), **mask)
             for text in (*TEXTS, "a <mask> b", "x</s>y"):

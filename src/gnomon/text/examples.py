@@ -72,13 +72,19 @@ class Splits:
     decisions: tuple[str, ...] = ()
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural where it is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def split_by_hash(examples: ExampleSet, *, valid: float, test: float) -> Splits:
     """Parts by a hash of the text: equal texts land together, and new rows move no old one. A share may be 0.
+    Texts whose label would have none in training stay there.
 
     Raises GnomonError when a share above 0 holds no text, or nothing is left to train on.
     """
-    places = _places(examples, held=valid + test)
     valid_end = test + valid
+    places, rare = _places(examples, held=valid_end)
     parts = ["test" if place < test else "valid" if place < valid_end else "train" for place in places]
     train, held_valid, held_test = (_part(examples, parts, name) for name in ("train", "valid", "test"))
     for part, share, name in ((train, 1 - valid_end, "train"), (held_valid, valid, "valid"), (held_test, test, "test")):
@@ -92,8 +98,10 @@ def split_by_hash(examples: ExampleSet, *, valid: float, test: float) -> Splits:
         for part, use, share in ((held_valid, "validate", valid), (held_test, "test", test))
         if share > 0
     )
-    decision = f"{examples.source} is split by a hash of each text: {len(train):,} texts to train, {shares}"
-    return Splits(train, held_valid, held_test, (decision,))
+    decisions = [f"{examples.source} is split by a hash of each text: {len(train):,} texts to train, {shares}"]
+    if rare:
+        decisions.append(f"too rare to be held out, so in training alone: {', '.join(map(repr, rare[:10]))}")
+    return Splits(train, held_valid, held_test, tuple(decisions))
 
 
 def hold_out(examples: ExampleSet, *, share: float) -> tuple[ExampleSet, ExampleSet]:
@@ -116,12 +124,12 @@ def deduplicate(examples: ExampleSet) -> ExampleSet:
                 conflicts.append(example)
     decisions = list(examples.decisions)
     if repeated:
-        decisions.append(f"{repeated:,} repeated rows of {examples.source} were left out")
+        decisions.append(f"left out of {examples.source}: {counted(repeated, 'repeated row')}")
     if conflicts:
         shown = conflicts[0]
         decisions.append(
-            f"{len(conflicts):,} rows of {examples.source} repeat a text under another label and were left out; "
-            f"the first label counts (line {shown.line}: {shown.text[:60]!r} is {shown.label!r}, "
+            f"left out of {examples.source}: {counted(len(conflicts), 'row')} with the text of an earlier one and "
+            f"another label; the first label counts (line {shown.line}: {shown.text[:60]!r} is {shown.label!r}, "
             f"and {first[shown.text].label!r} in line {first[shown.text].line})"
         )
     return replace(examples, examples=tuple(first.values()), decisions=tuple(decisions))
@@ -155,19 +163,24 @@ def check_label_names(names: Collection[str], other: ExampleSet, *, origin: str)
     )
 
 
-def _places(examples: ExampleSet, *, held: float) -> list[float]:
-    """Each text's place in [0, 1). Those of a label that would be left without a training text move to the end."""
+def _places(examples: ExampleSet, *, held: float) -> tuple[list[float], list[str | None]]:
+    """Each text's place in [0, 1), and the labels whose texts all fell below `held`: those are moved to its end."""
     keys = [unicodedata.normalize("NFC", example.text).strip() for example in examples.examples]
-    place = {
-        key: int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64 for key in keys
-    }
-    labels = [example.label for example in examples.examples]
-    trained = {label for label, key in zip(labels, keys, strict=True) if place[key] >= held}
-    if held < 1:
-        place |= {key: held for label, key in zip(labels, keys, strict=True) if label not in trained}
-    return [place[key] for key in keys]
+    place = {key: _uniform(key) for key in keys}
+    rows = [(example.label, key) for example, key in zip(examples.examples, keys, strict=True)]
+    trained = {label for label, key in rows if place[key] >= held}
+    rare = sorted({label for label, _ in rows if label not in trained}, key=str) if held < 1 else []
+    place |= {key: held for label, key in rows if label in rare}
+    return [place[key] for key in keys], rare
+
+
+def _uniform(key: str) -> float:
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) / 2**64
 
 
 def _part(examples: ExampleSet, parts: Sequence[str], name: str) -> ExampleSet:
     chosen = tuple(example for example, part in zip(examples.examples, parts, strict=True) if part == name)
-    return ExampleSet(f"{examples.source} ({name} part)", chosen, examples.decisions)
+    # How the file was read is said once.
+    decisions, bad_rows = (examples.decisions, examples.bad_rows) if name == "train" else ((), ())
+    return ExampleSet(f"{examples.source} ({name} part)", chosen, decisions, bad_rows)

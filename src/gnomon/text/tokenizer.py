@@ -126,6 +126,16 @@ class Tokenizer:
         return self._special.ids.get("mask")
 
     @property
+    def bos_id(self) -> int | None:
+        """The id that a language model reads first."""
+        return self._special.ids.get("bos")
+
+    @property
+    def eos_id(self) -> int | None:
+        """The id by which a language model ends a text."""
+        return self._special.ids.get("eos")
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """Ids of all special tokens, the unknown token among them."""
         return self._special.special_ids
