@@ -37,8 +37,8 @@ _FOREIGN = {
 def read_examples(
     path: Path | str,
     *,
-    text_column: str | None = None,
-    label_column: str | None = None,
+    text_column: str | int | None = None,
+    label_column: str | int | None = None,
     encoding: str | None = None,
     on_bad_row: str = "stop",
     labelled: bool = True,
@@ -52,18 +52,18 @@ def read_examples(
     if on_bad_row not in ("stop", "skip"):
         raise GnomonError(f"on_bad_row is {on_bad_row!r}", did_you_mean(on_bad_row, ("stop", "skip")))
     path = Path(path)
-    asked = (text_column, label_column)
+    text, label = (None if column is None else str(column) for column in (text_column, label_column))
     with _explained(path):
         _check_path(path)
     with _explained(path), _open(path) as stream:
-        table = _table(path, stream, asked, encoding, labelled=labelled)
-        return _collect(table, str(path), asked, on_bad_row, labelled=labelled)
+        table = _table(path, stream, (text, label), encoding, labelled=labelled)
+        return _collect(table, str(path), (text, label), on_bad_row, labelled=labelled)
 
 
 def read_texts(
     path: Path | str,
     *,
-    text_column: str | None = None,
+    text_column: str | int | None = None,
     encoding: str | None = None,
     on_bad_row: str = "stop",
 ) -> ExampleSet:
