@@ -73,13 +73,11 @@ def decode(
             token = sampler.choose(scores, row=row, generated=generated[row])
             generated[row].append(token)
             following[slot] = token
-            finish: Finish | None = None
+            finish: Finish | None = "length" if len(generated[row]) == max_new_tokens else None
             if token in end_ids:
                 finish = "end"
             elif stopped(row, token):
                 finish = "stop"
-            elif len(generated[row]) == max_new_tokens:
-                finish = "length"
             if finish is not None:
                 live.discard(row)
                 following[slot] = pad_id
