@@ -35,7 +35,20 @@ def mend_surrogates(text: str) -> tuple[str, int]:
 
 
 def decoded_lines(stream: BinaryIO, source: str, encoding: str | None = None) -> Iterator[str]:
-    """The lines of `stream`, each with its "\\n": cut there and nowhere else. A byte order mark is obeyed and left out.
+    """The lines of `stream`, each with its "\\n": cut there and nowhere else. Raises GnomonError as `decoded_text`."""
+    unfinished: list[str] = []
+    for text in decoded_text(stream, source, encoding):
+        *finished, last = text.split("\n")
+        for line in finished:
+            yield "".join((*unfinished, line, "\n"))
+            unfinished.clear()
+        unfinished.append(last)
+    if any(unfinished):
+        yield "".join(unfinished)
+
+
+def decoded_text(stream: BinaryIO, source: str, encoding: str | None = None) -> Iterator[str]:
+    """The text of `stream` in pieces of about a million characters. A byte order mark is obeyed and left out.
 
     Raises GnomonError with line, byte offset and value of the first byte that is not `encoding` (default UTF-8).
     """
@@ -44,7 +57,6 @@ def decoded_lines(stream: BinaryIO, source: str, encoding: str | None = None) ->
     chunk = chunk[offset:]
     decoder = codecs.getincrementaldecoder(codec)()
     number = 1
-    unfinished: list[str] = []
     while True:
         waiting = len(decoder.getstate()[0])
         try:
@@ -56,16 +68,10 @@ def decoded_lines(stream: BinaryIO, source: str, encoding: str | None = None) ->
             text = text[1:]
         offset += len(chunk)
         number += text.count("\n")
-        *finished, last = text.split("\n")
-        for line in finished:
-            yield "".join((*unfinished, line, "\n"))
-            unfinished.clear()
-        unfinished.append(last)
+        yield text
         if not chunk:
-            break
+            return
         chunk = stream.read(_CHUNK)
-    if any(unfinished):
-        yield "".join(unfinished)
 
 
 def _codec(head: bytes, source: str, encoding: str | None) -> tuple[str, int]:
