@@ -6,6 +6,8 @@ import csv
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gnomon.errors import GnomonError
 from gnomon.text.corpus import MAX_CHARACTERS, read_examples, read_texts
@@ -172,3 +174,33 @@ def test_no_permission() -> None:
         pytest.skip("needs /proc")
     with pytest.raises(GnomonError, match="cannot read"):
         read_texts(path)
+
+
+PIECES = st.sampled_from(
+    [
+        piece.encode()
+        for piece in ("text", "label", ",", "\t", "\n", "\r\n", "\r", '"', '""', "{", "}", "[", "]", ":", " ")
+    ]
+    + [b'"text": "a"', b'"label": 1', b"\0", b"\xff", b"\xe9", b"\xef\xbb\xbf", b"\xff\xfe", b"null", b"\\ud83d", b"a"]
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(
+    content=st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map(b"".join)),
+    suffix=st.sampled_from([".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".csv.gz", ""]),
+    policy=st.sampled_from(["stop", "skip"]),
+    labelled=st.booleans(),
+)
+def test_any_bytes_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str, policy: str, labelled: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"fuzz{suffix}"
+    path.write_bytes(content)
+    try:
+        found = read_examples(path, on_bad_row=policy, labelled=labelled)
+    except GnomonError:
+        return
+    assert len(found) > 0
+    assert all(example.text.strip() and example.line >= 1 for example in found.examples)
+    assert not labelled or len(found.labels) == len(found)

@@ -93,7 +93,7 @@ class TestColumns:
             "column number 2 is the text, by its content",
             "column number 1 is the label, by its content (2 values)",
         )
-        with pytest.raises(GnomonError, match="has no header, so no column is called 'x'"):
+        with pytest.raises(GnomonError, match="has no column 'x'"):
             read_examples(path, text_column="x")
 
     def test_unknown_header_is_told_by_its_label(self, tmp_path: Path) -> None:
@@ -231,6 +231,8 @@ class TestJson:
         found = read_examples(write(tmp_path, "a.jsonl", content))
         assert pairs(found) == [("a \ufffd b", "x"), ("😀", "\ufffdy")]
         assert "2 half surrogate pairs" in found.decisions[-1]
+        path = write(tmp_path, "b.jsonl", '{"text": "\\ud83d", "label": null}\n{"text": "b", "label": "y"}\n')
+        assert read_examples(path, on_bad_row="skip").bad_rows[0].value == "\ufffd | "
 
     def test_list_of_objects_with_their_lines(self, tmp_path: Path) -> None:
         content = '\n[ {"text": "a",\n  "label": "x"},\n\n  {"text": "b", "label": "y"}\n]\n'

@@ -50,6 +50,7 @@ class TestSplit:
     def test_no_share_is_an_empty_part(self) -> None:
         splits = split_by_hash(many(100), valid=0.2, test=0.0)
         assert len(splits.test) == 0
+        assert split_by_hash(many(9), valid=0.0, test=0.0).train == many(9)
         train, valid = hold_out(many(100), share=0.2)
         assert (train.examples, valid.examples) == (splits.train.examples, splits.valid.examples)
 

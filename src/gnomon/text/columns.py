@@ -55,11 +55,15 @@ class _Profile:
 
 
 def looks_like_header(first: Cells, rest: Sequence[Cells], asked: Sequence[str | None]) -> bool:
-    """Whether the first row names the columns: known or asked-for names in it, or a label that never comes again."""
+    """Whether the first row names the columns: columns are asked for by name, it has known names, or a label that never
+    comes again."""
+    if any(name is not None and not name.isdecimal() for name in asked):
+        return True
     names = [(cell or "").strip().casefold() for cell in first]
-    wanted = {*TEXT_NAMES, *LABEL_NAMES, *(name.strip().casefold() for name in asked if name and not name.isdigit())}
     for index, name in enumerate(names):
-        if name in wanted:  # unless it comes again: "question" may be a label of the first of many rows
+        if (
+            name in TEXT_NAMES or name in LABEL_NAMES
+        ):  # unless it comes again: "question" may be a label of the first of many rows
             return not any(len(row) > index and row[index] == first[index] for row in rest)
     if len(rest) < 10 or not all(names) or len(set(names)) < len(names):
         return False
@@ -108,8 +112,9 @@ def choose_columns(
     if text is None or (labelled and label is None):
         needed = (("text", text), ("label", label if labelled else 0))
         missing = " and the ".join(kind for kind, index in needed if index is None)
+        listed = ", ".join(shown[:20]) + (", ..." if width > 20 else "")
         raise GnomonError(
-            f"{source}: cannot tell which column holds the {missing}; its columns are {', '.join(shown) or 'none'}",
+            f"{source}: cannot tell which column holds the {missing}; its columns are {listed}",
             "say it with --text-column" + (" and --label-column" if labelled else "") + " (a name, or a number from 1)",
         )
     how = ["" if index is not None else ", by its content" for index in named]
@@ -131,11 +136,7 @@ def _asked(wanted: str | None, names: Sequence[str] | None, width: int, source: 
         raise GnomonError(
             f"{source} has no column {wanted}: it has {width}", f"give {option} a number from 1 to {width}"
         )
-    if names is None:
-        raise GnomonError(
-            f"{source} has no header, so no column is called {wanted!r}", f"give {option} a number from 1 to {width}"
-        )
-    raise GnomonError(f"{source} has no column {wanted!r}", did_you_mean(wanted, names))
+    raise GnomonError(f"{source} has no column {wanted!r}", did_you_mean(wanted, names or ()))
 
 
 def _named(names: Sequence[str] | None, known: Sequence[str], *, taken: int | None) -> int | None:

@@ -17,6 +17,7 @@ from gnomon.formats.files import explained
 from gnomon.text.columns import Columns, Nested, choose_columns
 from gnomon.text.encodings import decoded_lines, mend_surrogates
 from gnomon.text.examples import BadRow, Example, ExampleSet, counted
+from gnomon.text.examples import check_labels as check_labels  # what is read is also checked
 from gnomon.text.records import decode_json_document, decode_json_lines, json_records, parquet_rows
 from gnomon.text.tables import Row, Table, delimited, labelled_lines, plain_lines
 
@@ -172,16 +173,13 @@ def _collect(
         label_column=asked[1],
         labelled=labelled,
     )
-    examples = []
-    replaced = 0
+    examples: list[Example] = []
     for row in table.rows:
-        try:
-            example, halves = _example(row, columns)
-        except _Unusable as unusable:
-            bad.add(unusable.row)
+        example = row if isinstance(row, BadRow) else _example(row, columns)
+        if isinstance(example, BadRow):
+            bad.add(example)
             continue
         examples.append(example)
-        replaced += halves
     if not examples:
         raise GnomonError(f"{source} has no row that can be used", bad.first)
     decisions = [*table.decisions]
@@ -190,34 +188,34 @@ def _collect(
     if columns.label is not None:
         values = len({example.label for example in examples})
         decisions.append(f"{columns.label_decision} ({counted(values, 'value')})")
-    if replaced:
-        decisions.append(f"U+FFFD replaces {counted(replaced, 'half surrogate pair')} in {source}")
+    examples, halves = _mended(examples)
+    if halves:
+        decisions.append(f"U+FFFD replaces {counted(halves, 'half surrogate pair')} in {source}")
     return ExampleSet(source, tuple(examples), (*decisions, *bad.decisions()), tuple(bad.rows))
 
 
-class _Unusable(Exception):  # noqa: N818 - a row, not an error: the policy decides
-    def __init__(self, row: BadRow) -> None:
-        super().__init__(row.problem)
-        self.row = row
-
-
-def _example(row: Row | BadRow, columns: Columns) -> tuple[Example, int]:
-    """The example and the number of surrogate halves replaced in it; raises _Unusable."""
-    if isinstance(row, BadRow):
-        raise _Unusable(row)
+def _example(row: Row, columns: Columns) -> Example | BadRow:
     text = row.cells[columns.text]
     label = None if columns.label is None else row.cells[columns.label]
     problem = _text_problem(text)
     if not problem and columns.label is not None:
         problem = _label_problem(label)
     if problem or text is None:
-        shown = " | ".join(cell or "" for cell in row.cells)
-        raise _Unusable(BadRow(row.line, problem, shown[:80]))
-    text, halves = mend_surrogates(text)
-    if label is not None:
-        label, more = mend_surrogates(label)
-        halves += more
-    return Example(text, label, row.line), halves
+        return BadRow(row.line, problem, " | ".join(cell or "" for cell in row.cells)[:80])
+    return Example(text, label, row.line)
+
+
+def _mended(examples: list[Example]) -> tuple[list[Example], int]:
+    """The examples without halves of surrogate pairs, and how many halves were replaced."""
+    mended: list[Example] = []
+    halves = 0
+    for example in examples:
+        text, in_text = mend_surrogates(example.text)
+        label, in_label = (None, 0) if example.label is None else mend_surrogates(example.label)
+        unchanged = text is example.text and label is example.label
+        mended.append(example if unchanged else Example(text, label, example.line))
+        halves += in_text + in_label
+    return mended, halves
 
 
 def _text_problem(text: str | None) -> str:
@@ -256,7 +254,7 @@ class _BadRows:
                 f"{self._source}:{row.line}: {row.problem}: {row.value!r}",
                 "mend the row, or leave such rows out with --on-bad-row skip",
             )
-        self.rows.append(row)
+        self.rows.append(BadRow(row.line, row.problem, mend_surrogates(row.value)[0]))
 
     def extend(self, rows: Iterable[BadRow]) -> None:
         for row in rows:

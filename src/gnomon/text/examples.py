@@ -84,6 +84,8 @@ def split_by_hash(examples: ExampleSet, *, valid: float, test: float) -> Splits:
     Raises GnomonError when a share above 0 holds no text, or nothing is left to train on.
     """
     valid_end = test + valid
+    if valid_end == 0:
+        return Splits(examples, replace(examples, examples=()), replace(examples, examples=()))
     places, rare = _places(examples, held=valid_end)
     parts = ["test" if place < test else "valid" if place < valid_end else "train" for place in places]
     train, held_valid, held_test = (_part(examples, parts, name) for name in ("train", "valid", "test"))

@@ -197,11 +197,12 @@ def _token_figures(
         mean_length=sum(lengths) / texts,
         longest=max(lengths, default=0),
     )
+    sample = "" if len(lengths) == sum(map(len, parts.values())) else f", in a sample of {len(lengths):,}"
     severity = "warn" if figures.truncated_share > 0.05 else "note"
-    after = f"longer than {max_length} tokens ({figures.truncated_share:.1%}): the end is cut"
+    after = f"longer than {max_length} tokens ({figures.truncated_share:.1%}{sample}): the end is cut"
     findings += _found(severity, "", cut, "text", after)
     severity = "warn" if figures.unknown_share > 0.01 else "note"
-    after = f"with tokens unknown to the teacher ({figures.unknown_share:.2%} of all tokens)"
+    after = f"with tokens unknown to the teacher ({figures.unknown_share:.2%} of all tokens{sample})"
     findings += _found(severity, "", unreadable, "text", after)
     return figures
 

@@ -139,7 +139,8 @@ def parquet_rows(path: Path, source: str) -> Table:
     arrow = require("pyarrow", extra="data", purpose=f"reading {source}")
     with _parquet_errors(arrow, source):
         file = parquet.ParquetFile(path)
-    names = tuple(field.name for field in file.schema_arrow if not arrow.types.is_nested(field.type))
+    is_other = (arrow.types.is_nested, arrow.types.is_binary, arrow.types.is_large_binary)
+    names = tuple(field.name for field in file.schema_arrow if not any(test(field.type) for test in is_other))
     classes = _class_names(file.schema_arrow.metadata or {})
 
     def rows() -> Iterator[Row | BadRow]:

@@ -55,10 +55,12 @@ def delimited(lines: Iterator[str], *, delimiter: str | None, asked: Sequence[st
     if looks_like_header(first.cells, rest, asked):
         names = tuple((cell or "").strip() for cell in first.cells)
         after = (row for row in rows if row.line != first.line)
-        return Table(names, sample[1:], _even(after, len(names), "header"), tuple(decisions))
+        even = tuple(row for row in sample[1:] if len(row.cells) == len(names))
+        return Table(names, even, _even(after, len(names), "header"), tuple(decisions))
     width = Counter(len(row.cells) for row in sample).most_common(1)[0][0]
     decisions.append(f"{source} has no header: its first line is a row")
-    return Table(None, sample, _even(rows, width, "first rows"), tuple(decisions))
+    even = tuple(row for row in sample if len(row.cells) == width)
+    return Table(None, even, _even(rows, width, "first rows"), tuple(decisions))
 
 
 def plain_lines(lines: Iterator[str]) -> Table:
