@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
 from gnomon.formats.modeldir import resolve
 from gnomon.recipes.demo import demo_questions, demo_teacher
@@ -97,6 +98,15 @@ def find_teacher(name: str) -> Path:
 def examine(inputs: Inputs, tokenizer: Tokenizer | None, max_length: int | None) -> QualityReport:
     """What the doctor finds in the three parts."""
     return inspect_data(inputs.train, inputs.valid, inputs.test, tokenizer=tokenizer, max_length=max_length)
+
+
+def report_findings(report: QualityReport, console: Console) -> None:
+    """Say what was found; raise GnomonError where it would be wrong to go on."""
+    for finding in report.findings:
+        say = console.say if finding.severity == "note" else console.warn
+        say(f"  {finding.what}" if finding.severity == "note" else finding.what)
+    if report.stop:
+        raise GnomonError(report.stop)
 
 
 def choose_max_length(tokenizer: Tokenizer, texts: Sequence[str], *, limit: int) -> int:

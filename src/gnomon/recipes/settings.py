@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from gnomon.config import to_dict
+
+_NOT_COMPARED = ("out", "overwrite", "dry_run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +69,13 @@ class TuneSettings:
     """Stop after so many evaluations (one an epoch) without a better validation accuracy. Default: never."""
     max_length: int | None = None
     """Tokens a text is cut at. Default: the smallest of 64, 128, 256, 512 that cuts at most 1 % of the texts."""
+
+
+def run_folder(config: RunSettings, command: str, data: Path) -> Path:
+    """The run folder asked for, or runs/COMMAND-DATA."""
+    return config.out if config.out is not None else Path("runs") / f"{command}-{data.stem}"
+
+
+def run_settings(config: RunSettings) -> dict[str, Any]:
+    """The settings that make two runs the same run: all but where it goes and whether it starts anew."""
+    return {name: value for name, value in to_dict(config).items() if name not in _NOT_COMPARED}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console as RichConsole
+from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 Tick = Callable[[int, int, str], None]
@@ -38,6 +39,11 @@ class Console:
     def warn(self, text: str) -> None:
         """Print a warning, quiet or not."""
         self._error.print(f"warning: {text}", style="yellow", markup=False, soft_wrap=True)
+
+    def show(self, table: RenderableType) -> None:
+        """Print a table, unless quiet."""
+        if not self.quiet:
+            self._error.print(table)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[Tick]:

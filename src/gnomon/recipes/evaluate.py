@@ -1,0 +1,157 @@
+"""`gnomon evaluate MODEL... DATA`: measure models on labelled text, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from gnomon.errors import GnomonError
+from gnomon.measure.classification import ClassScores, never_predicted, per_class
+from gnomon.measure.latency import Latency, latency
+from gnomon.measure.uncertainty import Interval, Paired, paired
+from gnomon.recipes.inputs import DEMO, demo_questions, read
+from gnomon.recipes.measuring import TIMED_TEXTS, answers, quality
+from gnomon.recipes.models import load
+from gnomon.recipes.settings import ReadSettings
+from gnomon.reporting.console import Console
+
+
+@dataclass(frozen=True)
+class Config(ReadSettings):
+    """Accuracy, macro-F1, calibration and latency of models on labelled text, each class, and a test against the first.
+
+    A label that a model does not know, or a model that knows others, is an error.
+    """
+
+    models: tuple[str, ...]
+    """Model folders or runs"""
+    data: Path
+    """Labelled text, or "demo"."""
+    _: KW_ONLY
+    threads: int | None = None
+    """Threads of one prediction. Default: as measured when each model was deployed."""
+    seed: int = 0
+    """Seed of the bootstrap."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One model: intervals by figure, every class's scores, latency of one text, and the test against the first."""
+
+    name: str
+    figures: dict[str, Interval]
+    classes: dict[str, ClassScores]
+    never_predicted: tuple[str, ...]
+    truncated: float
+    latency: Latency
+    against_first: Paired | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        against = self.against_first
+        return {
+            "model": self.name,
+            **{name: interval.to_dict() for name, interval in self.figures.items()},
+            "classes": {
+                name: {"precision": c.precision, "recall": c.recall, "f1": c.f1, "support": c.support}
+                for name, c in self.classes.items()
+            },
+            "never_predicted": list(self.never_predicted),
+            "truncated_share": self.truncated,
+            "latency_ms": {"p50": self.latency.p50_ms, "p99": self.latency.p99_ms},
+            "against_first": None
+            if against is None
+            else {"difference": against.difference.to_dict(), "p_value": against.p_value},
+        }
+
+
+@dataclass(frozen=True)
+class EvaluateResult:
+    """Every model's figures on the same rows."""
+
+    rows: int
+    models: tuple[Evaluated, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"rows": self.rows, "models": [model.to_dict() for model in self.models]}
+
+    def shown(self) -> RenderableType:
+        """A row a model; for a single model, a row a class as well."""
+        table = Table(title=f"{self.rows:,} texts", title_justify="left")
+        for heading in ("model", "accuracy", "macro-F1", "calibration error", "p50", "p99", "against the first"):
+            table.add_column(heading, overflow="fold")
+        for model in self.models:
+            against = model.against_first
+            table.add_row(
+                model.name,
+                *(_interval(model.figures[name]) for name in ("accuracy", "macro_f1", "calibration_error")),
+                f"{model.latency.p50_ms:.2f} ms",
+                f"{model.latency.p99_ms:.2f} ms",
+                "" if against is None else f"{against.difference.value:+.4f} (p = {against.p_value:.3g})",
+            )
+        return table if len(self.models) > 1 else Group(table, _class_table(self.models[0]))
+
+
+def run(config: Config, console: Console | None = None) -> EvaluateResult:
+    """Measure. Raises GnomonError for labels that a model does not know, naming them."""
+    console = console or Console(quiet=True)
+    if not config.models:
+        raise GnomonError("no model to evaluate is given", "gnomon evaluate MODEL... DATA")
+    data = demo_questions() if str(config.data) == DEMO else read(config.data, config, console)
+    labels = data.label_names
+    measured: list[Evaluated] = []
+    first: np.ndarray | None = None
+    for name in config.models:
+        with console.stage(f"measure {name}"):
+            model = load(name, threads=config.threads)
+            known = _known(model.labels, labels, name)
+            gold = np.array([known.index(label) for label in data.labels])
+            given = answers(model, data.texts, known)
+            predictions = model.predict(list(data.texts[:TIMED_TEXTS]))
+            unpredicted = never_predicted(gold, given.classes)
+            measured.append(
+                Evaluated(
+                    name=name,
+                    figures=quality(gold, given, None, seed=config.seed),
+                    classes=dict(zip(known, per_class(gold, given.classes, num_labels=len(known)), strict=True)),
+                    never_predicted=tuple(known[index] for index in unpredicted),
+                    truncated=sum(one.truncated for one in predictions) / len(predictions),
+                    latency=latency(model.predict, data.texts[:TIMED_TEXTS]),
+                    against_first=None if first is None else paired(gold, given.classes, first, seed=config.seed),
+                )
+            )
+        first = given.classes if first is None else first
+        if unpredicted:
+            console.warn(f"{name} never predicts {', '.join(known[index] for index in unpredicted)}")
+    return EvaluateResult(len(data), tuple(measured))
+
+
+def _known(model: tuple[str, ...], data: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The model's labels, sorted; GnomonError when the data has one that the model does not know."""
+    unknown = sorted(set(data) - set(model))
+    if unknown:
+        raise GnomonError(
+            f"the data has labels that {name} does not know: {', '.join(unknown[:8])}",
+            f"it answers with {', '.join(model[:20])}",
+        )
+    return tuple(sorted(model))
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
+
+
+def _class_table(model: Evaluated) -> Table:
+    table = Table()
+    for heading in ("class", "precision", "recall", "F1", "texts"):
+        table.add_column(heading, justify="left" if heading == "class" else "right", overflow="fold")
+    for name, scores in model.classes.items():
+        figures = (scores.precision, scores.recall, scores.f1)
+        table.add_row(name, *(f"{figure:.3f}" for figure in figures), f"{scores.support:,}")
+    return table
