@@ -6,6 +6,7 @@ The only reader and writer of model folders. Pickles are refused, never opened: 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from gnomon.formats.arrays import LazyArrays, read_arrays, read_sharded, to_byte
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 _PICKLE_ENDINGS = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -81,6 +83,34 @@ def read_config(path: Path | str) -> dict[str, Any]:
     if not isinstance(config.get("gnomon", {}), dict):
         raise GnomonError(f"{folder / 'config.json'}: the value of gnomon is not an object", "restore the file")
     return config
+
+
+def resolve(name: Path | str) -> Path:
+    """The folder a model's name stands for: the folder itself, or a copy of a Hugging Face hub repository.
+
+    A hub name ("org/name") is looked up where no such folder exists, if huggingface_hub is installed: JSON, text
+    and safetensors files only. Raises GnomonError when it cannot be had, saying how else.
+    """
+    folder = Path(name)
+    if folder.exists():
+        return folder
+    if not _HUB_NAME.fullmatch(str(name)):
+        raise GnomonError(f"there is no model folder {folder}", "check the path")
+    by_hand = "or download config.json, tokenizer.json and model.safetensors into a folder and name the folder"
+    try:
+        from huggingface_hub import snapshot_download
+    except ModuleNotFoundError as error:
+        raise GnomonError(
+            f"there is no folder {name}, and to look it up on the Hugging Face hub huggingface_hub is needed",
+            f"pip install huggingface_hub, {by_hand}",
+        ) from error
+    try:
+        return Path(snapshot_download(str(name), allow_patterns=["*.json", "*.txt", "*.safetensors"]))
+    except Exception as error:  # the hub's client raises its HTTP library's own errors, which differ by version
+        raise GnomonError(
+            f"there is no folder {name}, and the Hugging Face hub did not give it: {_first_line(error)}",
+            f"check the name and the connection, {by_hand}",
+        ) from error
 
 
 def write_model_dir(
@@ -161,6 +191,10 @@ def _pickle_error(path: Path) -> GnomonError:
   save_file(weights, {str(path.parent / WEIGHTS)!r}, {{'format': 'pt'}})"
 then name the folder {path.parent}""",
     )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _json(value: Mapping[str, Any]) -> str:
