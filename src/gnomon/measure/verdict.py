@@ -1,0 +1,103 @@
+"""What the figures of a frontier say, in sentences: what to serve, what it lost, and what the yardsticks say to it."""
+
+from __future__ import annotations
+
+from gnomon.measure.frontier import Candidate, Frontier
+from gnomon.measure.uncertainty import Interval
+
+
+def headline(frontier: Frontier, pick: Candidate | None = None) -> str:
+    """One sentence: what to serve (`pick`, or the frontier's own) and what that costs beside the teacher."""
+    pick, teacher = pick or frontier.picked, frontier.teacher
+    if pick is not teacher:
+        return f"Serve {pick.name}: it keeps {bargain(pick, teacher)}."
+    nearest = max(
+        (one for one in frontier.candidates if one.role == "student"),
+        key=lambda one: one.valid.accuracy.value,
+        default=None,
+    )
+    if nearest is None:
+        return f"Serve the teacher, {teacher.name}: there is no student beside it."
+    return (
+        f"Serve the teacher, {teacher.name}: the best student, {nearest.name}, "
+        f"keeps {percent(nearest.valid.kept.value)} of its accuracy on validation."
+    )
+
+
+def bargain(student: Candidate, teacher: Candidate) -> str:
+    """What is kept and at which share of the cost: `97.4 % of the teacher's accuracy at 1/65 of its latency ...`."""
+    latency, size = fraction(student.p50_ms, teacher.p50_ms), fraction(student.size_mb, teacher.size_mb)
+    kept = percent(student.test.kept.value)
+    return f"{kept} of the teacher's accuracy at {latency} of its latency and {size} of its size"
+
+
+def sentences(frontier: Frontier, pick: Candidate | None = None) -> tuple[str, ...]:
+    """What stands behind the headline: the pick's accuracy, what the teacher brought, and the control."""
+    pick = pick or frontier.picked
+    said = [
+        f"{pick.name} answers {percent(pick.test.accuracy.value)} of the test texts right "
+        f"(95 % interval {span(pick.test.accuracy)})"
+        + (f" and agrees with the teacher on {percent(pick.test.agreement.value)}." if pick.role == "student" else ".")
+    ]
+    twin = frontier.twin(pick.name)
+    if twin is not None:
+        brought = pick.test.accuracy.value - twin.test.accuracy.value
+        said.append(
+            f"The same student trained without the teacher reaches {percent(twin.test.accuracy.value)}: "
+            f"the teacher brought {points(brought)}."
+        )
+    if frontier.control is not None:
+        said.append(_against_control(pick, frontier.control))
+    return tuple(said)
+
+
+def _against_control(pick: Candidate, control: Candidate) -> str:
+    lead = pick.test.accuracy.value - control.test.accuracy.value
+    known = (
+        f"The control, {control.name}, reaches {percent(control.test.accuracy.value)} at {milliseconds(control.p50_ms)}"
+    )
+    if lead <= 0:
+        return f"{known}: {pick.name} is no better than it, so nothing learnt from the teacher pays here."
+    overlap = pick.test.accuracy.low <= control.test.accuracy.high
+    unsure = ", though their intervals overlap" if overlap else ""
+    return f"{known}: {pick.name} is {points(lead).removeprefix('+')} better{unsure}."
+
+
+def percent(share: float) -> str:
+    """0.9741 -> 97.4 %."""
+    return f"{100 * share:.1f} %"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, signed: +1.5 points."""
+    return f"{100 * difference:+.1f} points"
+
+
+def span(interval: Interval) -> str:
+    """The ends of an interval of shares, in percent: 90.0 to 94.6."""
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
+
+
+def milliseconds(value: float) -> str:
+    """Two significant digits below 10 ms, whole ones above: 0.14 ms, 9.1 ms, 24 ms."""
+    return f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+
+
+def megabytes(value: float) -> str:
+    """As milliseconds: 0.52 MB, 5.2 MB, 91 MB."""
+    return f"{value:.2f} MB" if value < 1 else f"{value:.1f} MB" if value < 10 else f"{value:,.0f} MB"
+
+
+def times(whole: float, part: float) -> str:
+    """How many times `part` goes into `whole`: 65x, 2.1x, 0.8x."""
+    if part <= 0:
+        return "-"
+    ratio = whole / part
+    return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x"
+
+
+def fraction(part: float, whole: float) -> str:
+    """`part` as a share of `whole` in words a manager reads: 1/65 where it is a small part, else 48 %."""
+    if part <= 0 or whole <= 0:
+        return "-"
+    return f"1/{whole / part:.0f}" if whole >= 2 * part else f"{100 * part / whole:.0f} %"
