@@ -14,7 +14,8 @@ from gnomon.errors import GnomonError
 from gnomon.measure.classification import ClassScores, never_predicted, per_class
 from gnomon.measure.latency import Latency, latency
 from gnomon.measure.uncertainty import Interval, Paired, paired
-from gnomon.recipes.inputs import DEMO, demo_questions, read
+from gnomon.recipes.demo import demo_questions
+from gnomon.recipes.inputs import DEMO, read
 from gnomon.recipes.measuring import TIMED_TEXTS, answers, quality
 from gnomon.recipes.models import load
 from gnomon.recipes.settings import ReadSettings

@@ -34,6 +34,12 @@ class Inputs:
     hashes: dict[str, str]
     decisions: tuple[str, ...]
 
+    @property
+    def gold(self) -> tuple[str, ...]:
+        """The training texts' labels; empty when the data has none and the teacher alone labels it."""
+        labelled = all(example.label is not None for example in self.train.examples)
+        return self.train.labels if labelled else ()
+
     def label_ids(self, part: ExampleSet) -> list[int]:
         """The number of each example's label among `labels`."""
         number = {label: index for index, label in enumerate(self.labels)}
@@ -64,6 +70,15 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
     sizes = ", ".join(f"{len(part.examples):,} {name}" for name, part in parts.items())
     console.say(f"  {sizes}; {len(inputs.labels)} labels")
     return inputs
+
+
+def read_unlabelled(path: Path, settings: SplitSettings, labels: tuple[str, ...], console: Console) -> Inputs:
+    """Text alone, which a teacher will label: split like labelled text, with the teacher's label names."""
+    splits = split_by_hash(read(path, settings, console, labelled=False), valid=0.1, test=0.0)
+    decisions = (*splits.train.decisions, *splits.decisions, "labels are the teacher's: none is looked for in the data")
+    for decision in decisions:
+        console.say(f"  {decision}")
+    return Inputs(splits.train, splits.valid, splits.test, labels, {str(path): sha256(path)}, decisions)
 
 
 def read(path: Path, settings: ReadSettings, console: Console, *, labelled: bool = True) -> ExampleSet:

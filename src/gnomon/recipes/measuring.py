@@ -50,7 +50,7 @@ def answers(predictor: Any, texts: Sequence[str], labels: Sequence[str]) -> Answ
     if set(predictor.labels) != set(labels):
         missing = sorted(set(labels) - set(predictor.labels))
         raise GnomonError(
-            f"the model answers with other labels than the data has; it does not know {', '.join(missing[:8]) or 'some'}",
+            f"the model answers with other labels than the data has; unknown to it: {', '.join(missing[:8]) or 'none'}",
             "measure it on text labelled with its own labels",
         )
     columns = [predictor.labels.index(name) for name in labels]

@@ -71,6 +71,30 @@ class TuneSettings:
     """Tokens a text is cut at. Default: the smallest of 64, 128, 256, 512 that cuts at most 1 % of the texts."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DistilSettings:
+    """How students are distilled. What is not given is as each family does best (`--dry-run` lists it)."""
+
+    temperature: float = 2.0
+    """Softens both distributions, so that the order among wrong labels counts; 0.01 to 100."""
+    alpha: float = 0.9
+    """The teacher's share of the loss; the rest is cross-entropy to the gold label, where there is one."""
+    hidden: float = 0.0
+    """Coefficient of a term that draws the student's pooled vector, projected, to the teacher's; 0 leaves it out."""
+    hidden_kind: Literal["cosine", "mse"] = "cosine"
+    """How that distance is measured."""
+    copies: int | None = None
+    """Augmented copies of each text that the teacher labels."""
+    epochs: int | None = None
+    """Passes over the texts and their copies."""
+    batch_size: int | None = None
+    """Texts a step."""
+    learning_rate: float | None = None
+    """Peak learning rate; it rises over the first tenth of the steps and then falls linearly to zero."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay of matrices."""
+
+
 def run_folder(config: RunSettings, command: str, data: Path) -> Path:
     """The run folder asked for, or runs/COMMAND-DATA."""
     return config.out if config.out is not None else Path("runs") / f"{command}-{data.stem}"

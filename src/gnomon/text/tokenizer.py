@@ -126,6 +126,11 @@ class Tokenizer:
         return self._special.ids.get("mask")
 
     @property
+    def mask_token(self) -> str | None:
+        """The text of the mask token, as it is written in a text; None where there is none."""
+        return None if self.mask_id is None else self._backend.id_to_token(self.mask_id)
+
+    @property
     def bos_id(self) -> int | None:
         """The id that a language model reads first."""
         return self._special.ids.get("bos")
