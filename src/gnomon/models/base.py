@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import write_model_dir
-from gnomon.models.hf_names import folder_config, to_folder_names
+from gnomon.models.hf_names import hf_config, hf_type, to_hf_names
 from gnomon.nn.heads import LabelHead
+from gnomon.nn.init import init_transformer
 from gnomon.runtime.predictor import Prediction, Predictor
 from gnomon.text.tokenizer import Tokenizer
 
@@ -45,6 +46,14 @@ class LabelOutput:
     pooled: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What did not fit when a folder was loaded: its tensors left `unused`; head tensors `missing`, so started anew."""
+
+    unused: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class HeadConfig:
     """The label head: `pooling` is first, mean, max, attention or last; `dense_size` None means no dense layer."""
@@ -59,7 +68,8 @@ class HeadConfig:
 class Backbone(nn.Module):
     """Ids to hidden vectors. A family is a subclass, its frozen config, and a line in `families.py`.
 
-    `max_positions` is the longest text it can read, in tokens; None where nothing limits it.
+    `max_positions` is the longest text it can read, in tokens; None where nothing limits it. `head_std` is the
+    deviation of a new head's weights; None means torch's own start (uniform, by fan-in).
     """
 
     family: ClassVar[str]
@@ -68,6 +78,7 @@ class Backbone(nn.Module):
     causal: bool = False
     can_step: bool = False
     max_positions: int | None = None
+    head_std: float | None = None
 
     @property
     def token_embedding(self) -> nn.Embedding:
@@ -108,9 +119,12 @@ class Model(nn.Module):
             dropout=head.dropout,
             input_dropout=head.input_dropout,
         )
+        if backbone.head_std is not None:
+            init_transformer(self.head, std=backbone.head_std)
         self.tokenizer = tokenizer
         self.labels = tuple(labels)
         self.max_length = max_length
+        self.load_report = LoadReport((), ())
 
     @property
     def device(self) -> torch.device:
@@ -148,20 +162,33 @@ class Model(nn.Module):
         return predictor.predict(texts, batch_size=batch_size)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every tensor by the name it has in a saved folder (Hugging Face's where the type is theirs)."""
+        """Every tensor by the name it has in a saved folder: Hugging Face's where `hf_type` is not None."""
         tensors = {name: tensor.detach().cpu() for name, tensor in self.state_dict().items()}
-        arrays = {name: (t if t.dtype != torch.bfloat16 else t.float()).numpy() for name, t in tensors.items()}
-        return to_folder_names(arrays, self.backbone.config, self.head_config)
+        arrays = {name: (t.float() if t.dtype == torch.bfloat16 else t).numpy() for name, t in tensors.items()}
+        if self.hf_type is None:
+            return arrays
+        return to_hf_names(arrays, model_type=self.hf_type, num_layers=self.backbone.config.num_hidden_layers)
+
+    @property
+    def hf_type(self) -> str | None:
+        """The Hugging Face type it is saved as, or None where only `gnomon_<family>` expresses it."""
+        return hf_type(self.backbone.family, asdict(self.backbone.config), asdict(self.head_config))
 
     def folder_config(self) -> dict[str, Any]:
-        """The config.json of a saved folder."""
-        return folder_config(
-            self.backbone.config,
-            self.head_config,
-            family=self.backbone.family,
-            labels=self.labels,
-            max_length=self.max_length,
-        )
+        """The config.json of a saved folder. The "gnomon" section holds our fields that are not Hugging Face's."""
+        fields, head = asdict(self.backbone.config), asdict(self.head_config)
+        section: dict[str, Any] = {"family": self.backbone.family, "max_length": self.max_length, "head": head}
+        if self.hf_type is None:
+            config: dict[str, Any] = {"model_type": f"gnomon_{self.backbone.family}"}
+            section["config"] = fields
+        else:
+            config = hf_config(self.hf_type, fields, head)
+        return config | {
+            "id2label": {str(index): name for index, name in enumerate(self.labels)},
+            "label2id": {name: index for index, name in enumerate(self.labels)},
+            "problem_type": "single_label_classification",
+            "gnomon": section,
+        }
 
     def save(self, path: Path | str, *, card: str = "", extras: Mapping[str, bytes] | None = None) -> None:
         """Write the whole model folder atomically; `load_model` (and, where expressible, transformers) reads it."""

@@ -7,7 +7,16 @@ Tensor names: `embeddings.{tokens,positions,segments}.weight`, `embeddings.norm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from gnomon.models.base import Backbone, Output, Taps
+from gnomon.nn.block import Block
+from gnomon.nn.embeddings import TransformerEmbeddings
+from gnomon.nn.init import init_transformer
+from gnomon.nn.masks import attention_bias
 
 
 @dataclass(frozen=True)
@@ -31,3 +40,71 @@ class EncoderConfig:
     norm_position: str = "post"
     initializer_range: float = 0.02
     model_type: str = "bert"
+
+
+class EncoderBackbone(Backbone):
+    """Embeddings and a stack of blocks; every position sees every real one."""
+
+    family = "encoder"
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.hidden_size = config.hidden_size
+        self.embeddings = TransformerEmbeddings(
+            config.vocab_size,
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.hidden_size,
+            position_offset=config.position_offset,
+            norm_eps=config.layer_norm_eps,
+            dropout=config.hidden_dropout_prob,
+        )
+        self.max_positions = self.embeddings.max_positions
+        self.head_std = config.initializer_range
+        self.layers = nn.ModuleList(
+            Block(
+                config.hidden_size,
+                config.num_attention_heads,
+                config.intermediate_size,
+                act=config.hidden_act,
+                norm_position=config.norm_position,
+                norm_eps=config.layer_norm_eps,
+                dropout=config.hidden_dropout_prob,
+                attention_dropout=config.attention_probs_dropout_prob,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        pre = config.norm_position == "pre"
+        self.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if pre else None
+        init_transformer(self, std=config.initializer_range)
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        """The input table [V, D]."""
+        return self.embeddings.tokens
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        taps: Taps | None = None,
+        segment_ids: Tensor | None = None,
+    ) -> Output:
+        """`ids`, `mask`, `segment_ids` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N, layers.N.attention."""
+        x: Tensor = self.embeddings(ids, mask, segment_ids)
+        bias = attention_bias(mask, length=ids.shape[1], causal=False, dtype=x.dtype)
+        if taps is not None:
+            taps("embeddings", x)
+        for index, layer in enumerate(self.layers):
+            if taps is None:
+                x = layer(x, bias=bias)
+            else:
+                x = layer(x, bias=bias, see_weights=_named(taps, f"layers.{index}.attention"))
+                taps(f"layers.{index}", x)
+        return Output(x if self.final_norm is None else self.final_norm(x))
+
+
+def _named(taps: Taps, name: str) -> Callable[[Tensor], None]:
+    return lambda weights: taps(name, weights)
