@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import gzip
 import io
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from gnomon.errors import GnomonError, did_you_mean
 from gnomon.formats.files import explained
 from gnomon.text.columns import Columns, Nested, choose_columns
-from gnomon.text.encodings import decoded_lines, mend_surrogates
+from gnomon.text.encodings import decoded_lines, mend_surrogates, opened
 from gnomon.text.examples import BadRow, Example, ExampleSet, counted
 from gnomon.text.examples import check_labels as check_labels  # what is read is also checked
 from gnomon.text.records import decode_json_document, decode_json_lines, json_records, parquet_rows
@@ -54,9 +51,9 @@ def read_examples(
         raise GnomonError(f"on_bad_row is {on_bad_row!r}", did_you_mean(on_bad_row, ("stop", "skip")))
     path = Path(path)
     text, label = (None if column is None else str(column) for column in (text_column, label_column))
-    with _explained(path):
+    with explained(path, doing="read"):
         _check_path(path)
-    with _explained(path), _open(path) as stream:
+    with opened(path) as stream:
         table = _table(path, stream, (text, label), encoding, labelled=labelled)
         return _collect(table, str(path), (text, label), on_bad_row, labelled=labelled)
 
@@ -102,19 +99,6 @@ def _check_path(path: Path) -> None:
         raise GnomonError(
             f"{path} is {_FOREIGN[path.suffix.lower()]}", f"save it as one of {', '.join(TABLE_SUFFIXES)} or .txt"
         )
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    with explained(path, doing="read"):
-        try:
-            yield
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise GnomonError(f"{path} is a damaged gzip file: {error}", "restore it from where it came") from error
-
-
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _table(

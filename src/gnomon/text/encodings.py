@@ -1,13 +1,18 @@
-"""Bytes to lines of text, with the place of every byte that does not decode; halves of surrogate pairs mended."""
+"""Files to bytes, bytes to text with the place of what does not decode; halves of surrogate pairs mended."""
 
 from __future__ import annotations
 
 import codecs
+import gzip
 import re
+import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
 
 from gnomon.errors import GnomonError
+from gnomon.formats.files import explained
 
 _CHUNK = 1 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -32,6 +37,17 @@ def mend_surrogates(text: str) -> tuple[str, int]:
         return text, 0
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return _SURROGATE.subn("\ufffd", joined)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, of a .gz file those inside. Inside, errors of reading it are GnomonErrors that name it."""
+    with explained(path, doing="read"):
+        try:
+            with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+                yield cast(BinaryIO, stream)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise GnomonError(f"{path} is a damaged gzip file: {error}", "restore it from where it came") from error
 
 
 def decoded_lines(stream: BinaryIO, source: str, encoding: str | None = None) -> Iterator[str]:
