@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,37 @@ class Signal:
     hidden: NDArray[np.float32] | None = None
 
 
+Shard = tuple[NDArray[np.float16], NDArray[np.float16] | None]
+
+
 @dataclass(slots=True)
 class Rounding:
     """What float16 cost: the largest change of a logit, and how many values were beyond ±65504 and so clipped."""
 
     largest_error: float = 0.0
     clipped: int = 0
+
+
+class StoredSignals(Sequence[Shard]):
+    """One (logits [C], hidden [D] or None) a text, float16, read from the memory-mapped shards when asked for."""
+
+    def __init__(self, shards: Sequence[Shard], places: NDArray[np.int32]) -> None:
+        self._shards = shards
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Shard: ...
+    @overload
+    def __getitem__(self, index: slice) -> StoredSignals: ...
+    def __getitem__(self, index: int | slice) -> Shard | StoredSignals:
+        if isinstance(index, slice):
+            return StoredSignals(self._shards, self._places[index])
+        shard, line = self._places[index]
+        logits, hidden = self._shards[shard]
+        return logits[line], None if hidden is None else hidden[line]
 
 
 class SignalStore:
@@ -53,7 +78,7 @@ class SignalStore:
         self.folder = root / address
         self.num_labels = num_labels
         self.rounding = Rounding()
-        self._shards: list[tuple[NDArray[np.float16], NDArray[np.float16] | None]] = []
+        self._shards: list[Shard] = []
         self._places: dict[bytes, tuple[int, int]] = {}
         self._next = 0
         if not (self.folder / "store.json").exists():
@@ -89,19 +114,16 @@ class SignalStore:
         if not self._read(path):
             raise GnomonError(f"{path} cannot be read back after it was written", "check the disk")
 
+    def view(self, texts: Sequence[str]) -> StoredSignals:
+        """The signals of `texts` as a lazy sequence: only places are in memory, the values stay in their files."""
+        return StoredSignals(self._shards, np.array([self._place(text) for text in texts], np.int32).reshape(-1, 2))
+
     def read(self, texts: Sequence[str]) -> Signal:
         """The stored signal of `texts`, in their order, widened to float32; a text not stored is a GnomonError."""
-        places = [self._place(text) for text in texts]
-        logits = np.zeros((len(texts), self.num_labels), np.float32)
-        hidden: NDArray[np.float32] | None = None
-        for row, (shard, line) in enumerate(places):
-            stored, vectors = self._shards[shard]
-            logits[row] = stored[line]
-            if vectors is not None:
-                if hidden is None:
-                    hidden = np.zeros((len(texts), vectors.shape[1]), np.float32)
-                hidden[row] = vectors[line]
-        return Signal(logits, hidden)
+        rows = [*self.view(texts)]
+        logits = np.array([logits for logits, _ in rows], np.float32).reshape(-1, self.num_labels)
+        vectors = [hidden for _, hidden in rows if hidden is not None]
+        return Signal(logits, np.array(vectors, np.float32) if vectors else None)
 
     def _place(self, text: str) -> tuple[int, int]:
         place = self._places.get(text_key(text))

@@ -1,0 +1,217 @@
+"""What a student takes over from its teacher before it learns anything.
+
+An encoder takes some of its teacher's layers, every other family its token vectors, projected onto their principal
+directions. Each takes the teacher's tokenizer, trimmed to the training texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gnomon.distillation.students import (
+    ConvolutionalOptions,
+    EncoderOptions,
+    Options,
+    RecurrentOptions,
+    StaticOptions,
+    StudentSpec,
+)
+from gnomon.distillation.teacher import label_columns
+from gnomon.errors import GnomonError
+from gnomon.models.base import Backbone, HeadConfig, Model, evaluating
+from gnomon.models.convolutional import ConvolutionalBackbone, ConvolutionalConfig
+from gnomon.models.encoder import EncoderBackbone, EncoderConfig
+from gnomon.models.recurrent import RecurrentBackbone, RecurrentConfig
+from gnomon.models.static import StaticBackbone, StaticConfig
+from gnomon.text.tokenizer import Tokenizer
+from gnomon.text.trim import trim
+
+_BATCH = 512
+# Static vectors are scaled so that their mean has entries of about 1, which the layer above expects.
+_STATIC_NORM = 4.0
+
+
+def build_student(
+    spec: StudentSpec, teacher: Model, texts: Sequence[str], *, labels: Sequence[str] | None = None, seed: int = 0
+) -> Model:
+    """The student before any training: the same weights for the same seed, whatever was drawn before.
+
+    `texts` are the training texts, whose pieces the vocabulary keeps; `labels` the order of the data's (None: the
+    teacher's). Raises GnomonError when this teacher cannot beget this student.
+    """
+    trimmed = trim(teacher.tokenizer, texts)
+    kept = torch.from_numpy(trimmed.kept_ids).to(teacher.device)
+    names = teacher.labels if labels is None else tuple(labels)
+    columns = torch.from_numpy(label_columns(teacher.labels, names))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone, head = _body(spec.options, teacher, kept, trimmed.tokenizer)
+        student = Model(backbone, head, tokenizer=trimmed.tokenizer, labels=names, max_length=teacher.max_length)
+    if isinstance(spec.options, EncoderOptions):
+        inherited = teacher.head.state_dict()
+        for name in ("out.weight", "out.bias"):
+            inherited[name] = inherited[name][columns.to(teacher.device)]
+        student.head.load_state_dict(inherited)
+    return student.to(teacher.device)
+
+
+def _body(options: Options, teacher: Model, kept: Tensor, tokenizer: Tokenizer) -> tuple[Backbone, HeadConfig]:
+    match options:
+        case EncoderOptions():
+            return _encoder(options, teacher, kept, tokenizer.pad_id), teacher.head_config
+        case RecurrentOptions():
+            return _recurrent(options, teacher, kept, tokenizer.pad_id)
+        case ConvolutionalOptions():
+            return _convolutional(options, teacher, kept, tokenizer.pad_id)
+        case StaticOptions():
+            return _static(options, teacher, kept, tokenizer.pad_id)
+
+
+def _encoder(options: EncoderOptions, teacher: Model, kept: Tensor, pad_id: int) -> EncoderBackbone:
+    config = teacher.backbone.config
+    if not isinstance(config, EncoderConfig):
+        raise GnomonError(
+            f"an encoder student takes layers of its teacher, and this teacher is {teacher.backbone.family}",
+            "choose a student of another family: recurrent, convolutional or static",
+        )
+    layers = chosen_layers(config.num_hidden_layers, num_layers=options.num_layers, layers=options.layers)
+    backbone = EncoderBackbone(
+        dataclasses.replace(
+            config,
+            vocab_size=len(kept),
+            num_hidden_layers=len(layers),
+            hidden_dropout_prob=options.dropout,
+            attention_probs_dropout_prob=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    state = teacher.backbone.state_dict()
+    taken = {name: tensor for name, tensor in state.items() if not name.startswith("layers.")}
+    for new, old in enumerate(layers):
+        own = f"layers.{old}."
+        taken |= {f"layers.{new}.{name.removeprefix(own)}": state[name] for name in state if name.startswith(own)}
+    taken["embeddings.tokens.weight"] = word_vectors(teacher, kept)
+    backbone.load_state_dict(taken)
+    return backbone
+
+
+def _recurrent(
+    options: RecurrentOptions, teacher: Model, kept: Tensor, pad_id: int
+) -> tuple[RecurrentBackbone, HeadConfig]:
+    backbone = RecurrentBackbone(
+        RecurrentConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            hidden_size=options.hidden_size,
+            num_hidden_layers=options.num_hidden_layers,
+            cell=options.cell,
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    return backbone, HeadConfig(options.pooling, dropout=options.head_dropout)
+
+
+def _convolutional(
+    options: ConvolutionalOptions, teacher: Model, kept: Tensor, pad_id: int
+) -> tuple[ConvolutionalBackbone, HeadConfig]:
+    backbone = ConvolutionalBackbone(
+        ConvolutionalConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            channels=options.channels,
+            kernel_sizes=options.kernel_sizes,
+            num_hidden_layers=options.num_hidden_layers,
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    return backbone, HeadConfig("max", dropout=options.head_dropout)
+
+
+def _static(options: StaticOptions, teacher: Model, kept: Tensor, pad_id: int) -> tuple[StaticBackbone, HeadConfig]:
+    backbone = StaticBackbone(
+        StaticConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            num_ngram_buckets=options.buckets if options.ngrams else 0,
+            ngram_sizes=options.ngrams or (2,),
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    vectors = principal(contextual_vectors(teacher, kept), options.embedding_size)
+    _fill(backbone, vectors * (_STATIC_NORM / vectors.norm(dim=1).mean()))
+    return backbone, HeadConfig("mean", options.dense_size, "relu", options.head_dropout)
+
+
+@torch.no_grad()
+def _fill(backbone: Backbone, vectors: Tensor) -> None:
+    backbone.token_embedding.weight.copy_(vectors)
+
+
+def contextual_vectors(teacher: Model, ids: Tensor) -> Tensor:
+    """The teacher's output for each token as a text of its own: `ids` int64 [V] -> [V, D].
+
+    One token between the teacher's own end markers, as model2vec and WordLlama do; it carries far more of the
+    token's meaning than the input table.
+    """
+    tokenizer = teacher.tokenizer
+    before = [] if tokenizer.cls_id is None else [tokenizer.cls_id]
+    after = [] if tokenizer.sep_id is None else [tokenizer.sep_id]
+    parts = []
+    with evaluating(teacher), torch.inference_mode():
+        for chunk in torch.split(ids, _BATCH):
+            markers = [torch.full_like(chunk, marker) for marker in (*before, *after)]
+            texts = torch.stack([*markers[: len(before)], chunk, *markers[len(before) :]], dim=1)
+            parts.append(teacher.backbone(texts).hidden[:, len(before)])
+    return torch.cat(parts).clone()
+
+
+def word_vectors(teacher: Model, ids: Tensor) -> Tensor:
+    """The teacher's input rows: `ids` int64 [V] -> [V, E]."""
+    return teacher.backbone.token_embedding.weight.detach()[ids].clone()
+
+
+def principal(vectors: Tensor, size: int) -> Tensor:
+    """`vectors` [V, D] about their mean, on their first `size` principal directions: [V, size].
+
+    Raises GnomonError when there are fewer than `size` directions.
+    """
+    if size > vectors.shape[1]:
+        raise GnomonError(
+            f"embedding_size is {size}, and the teacher's vectors have {vectors.shape[1]} features",
+            f"choose embedding_size <= {vectors.shape[1]}",
+        )
+    centred = vectors - vectors.mean(dim=0)
+    # eigh gives ascending eigenvalues; the covariance is D x D however many tokens there are.
+    _, directions = torch.linalg.eigh((centred.T @ centred).double())
+    leading = directions.flip(1)[:, :size].to(vectors.dtype)
+    # An eigenvector's sign is arbitrary: fix it, so that every build gives the same student.
+    signs = leading.gather(0, leading.abs().argmax(dim=0, keepdim=True)).sign()
+    projected: Tensor = centred @ (leading * signs)
+    return projected
+
+
+def chosen_layers(available: int, *, num_layers: int, layers: tuple[int, ...] | None) -> list[int]:
+    """The teacher's layers a student takes: those named, or `num_layers` spread evenly from the first to the last."""
+    if layers is None:
+        if not 1 <= num_layers <= available:
+            raise GnomonError(
+                f"num_layers is {num_layers}, and the teacher has {available} layers", f"choose 1 to {available}"
+            )
+        if num_layers == 1:
+            return [0]
+        return [index * (available - 1) // (num_layers - 1) for index in range(num_layers)]
+    for layer in layers:
+        if not 0 <= layer < available:
+            raise GnomonError(
+                f"the teacher has no layer {layer}", f"its layers are 0 to {available - 1}, counted from 0"
+            )
+    return list(layers)
