@@ -1,6 +1,6 @@
 """A classifier of static vectors in plain numpy: tables, a weighted mean and a small head.
 
-The file holds the tensors of `models/static.py` and the label head under their own names, and of the n-gram
+The file holds the tensors of `models/static.py` and the label head under their own names, but of the n-gram
 table only the rows that are not zero: `ngrams.rows` int32 [num_ngram_buckets] says which row a bucket has.
 """
 
@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gnomon.errors import GnomonError
 from gnomon.text.ngrams import ngram_buckets
+
+Floats = NDArray[np.float32]
 
 _LOWEST = np.float32(np.finfo(np.float32).min / 2)
 
@@ -28,54 +31,55 @@ class StaticScorer:
         self._activation = activation(str(head["activation"]))
         self._ngram_sizes = tuple(section["config"]["ngram_sizes"])
         self._tokens = arrays["backbone.tokens.weight"]
-        self._scores = arrays["backbone.scores.weight"][:, 0]
+        self._scores = np.ascontiguousarray(arrays["backbone.scores.weight"][:, 0])
         self._rows = arrays.get("ngrams.rows")
-        self._ngrams = arrays.get("backbone.ngrams.weight")
+        self._ngrams = arrays.get("backbone.ngrams.table.weight")
         self._pool_score = arrays.get("head.pool.score.weight")
         dense = arrays.get("head.dense.weight")
         self._dense = None if dense is None else (np.ascontiguousarray(dense.T), arrays["head.dense.bias"])
         self._out = np.ascontiguousarray(arrays["head.out.weight"].T), arrays["head.out.bias"]
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
         """Class scores float32 [B, C] of ids int64 [B, T] and `mask` bool [B, T], as `Scorer` asks for them."""
         pooled = self._pool(self._hidden(ids, mask), mask)
         if self._dense is not None:
-            weight, bias = self._dense
-            pooled = self._activation(pooled @ weight + bias)
-        weight, bias = self._out
-        logits: np.ndarray = pooled @ weight + bias
-        return logits
+            pooled = self._activation(_linear(pooled, *self._dense))
+        return _linear(pooled, *self._out)
 
-    def _hidden(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def _hidden(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
         """[B, T, E]: each token's vector times its share of the text, and the n-grams that end there."""
         shares = _masked_softmax(self._scores[ids], mask)
-        hidden = self._tokens[ids]
+        hidden: Floats = self._tokens[ids]
         hidden *= (shares * mask.sum(axis=1, keepdims=True, dtype=np.float32))[..., None]
         if self._ngrams is not None and self._rows is not None:
             for buckets in ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(self._rows)):
                 hidden += self._ngrams[self._rows[buckets]]
         return hidden
 
-    def _pool(self, hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def _pool(self, hidden: Floats, mask: np.ndarray) -> Floats:
         """[B, T, E] -> [B, E], as `nn/heads.py` does, for texts of at least one token."""
+        pooled: Floats
         if self._pooling == "first":
-            return hidden[:, 0]
-        if self._pooling == "last":
-            return hidden[np.arange(len(hidden)), mask.sum(axis=1) - 1]
-        if self._pooling == "max":
-            highest: np.ndarray = np.where(mask[..., None], hidden, _LOWEST).max(axis=1)
-            return highest
-        if self._pool_score is not None:
-            weights = _masked_softmax(hidden @ self._pool_score[0], mask)
+            pooled = hidden[:, 0]
+        elif self._pooling == "last":
+            pooled = hidden[np.arange(len(hidden)), mask.sum(axis=1) - 1]
+        elif self._pooling == "max":
+            pooled = np.where(mask[..., None], hidden, _LOWEST).max(axis=1)
         else:
-            weights = mask / mask.sum(axis=1, keepdims=True, dtype=np.float32)
-        return np.matmul(weights[:, None, :], hidden)[:, 0]
+            pooled = np.matmul(self._weights(hidden, mask)[:, None, :], hidden)[:, 0]
+        return pooled
+
+    def _weights(self, hidden: Floats, mask: np.ndarray) -> Floats:
+        """What each position [B, T] counts for in the pooled vector, by mean or by attention."""
+        if self._pool_score is None:
+            return mask / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+        return _masked_softmax(hidden @ self._pool_score[0], mask)
 
 
-def activation(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The activation of Hugging Face's name `name`, on float32 arrays."""
-    functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "relu": lambda x: np.maximum(x, 0),
+def activation(name: str) -> Callable[[Floats], Floats]:
+    """The activation of Hugging Face's name `name`."""
+    functions: dict[str, Callable[[Floats], Floats]] = {
+        "relu": lambda x: np.maximum(x, np.float32(0)),
         "tanh": np.tanh,
         "gelu": _gelu,
         "gelu_new": _gelu_by_tanh,
@@ -86,20 +90,27 @@ def activation(name: str) -> Callable[[np.ndarray], np.ndarray]:
     return functions[name]
 
 
-def _masked_softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Shares float32 [B, T] that sum to 1 over the positions of the mask."""
-    scores = np.where(mask, scores, _LOWEST)
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+def _linear(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    y: Floats = x @ weight
+    y += bias
+    return y
+
+
+def _masked_softmax(scores: Floats, mask: np.ndarray) -> Floats:
+    """Shares [B, T] that sum to 1 over the positions of the mask."""
+    shares: Floats = np.where(mask, scores, _LOWEST)
+    shares -= shares.max(axis=1, keepdims=True)
+    np.exp(shares, out=shares)
     shares /= shares.sum(axis=1, keepdims=True)
     return shares
 
 
-def _gelu(x: np.ndarray) -> np.ndarray:
+def _gelu(x: Floats) -> Floats:
     error_function = np.frompyfunc(math.erf, 1, 1)
-    return (0.5 * x * (1 + error_function(x / math.sqrt(2)).astype(np.float32))).astype(np.float32)
+    share: Floats = np.asarray(error_function(x / math.sqrt(2)), dtype=np.float32)
+    return np.float32(0.5) * x * (1 + share)
 
 
-def _gelu_by_tanh(x: np.ndarray) -> np.ndarray:
-    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)
-    result: np.ndarray = np.float32(0.5) * x * (1 + np.tanh(inner))
-    return result
+def _gelu_by_tanh(x: Floats) -> Floats:
+    inner: Floats = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
