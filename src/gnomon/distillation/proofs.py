@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from gnomon.distillation.objective import DistilledRow, DistillLabels
-from gnomon.distillation.teacher import Teacher
+from gnomon.distillation.teacher import StoredTeacher, Teacher
 from gnomon.distillation.terms import forward_kl
 from gnomon.errors import GnomonError
 from gnomon.models.base import Model, evaluating
@@ -40,9 +40,9 @@ class Proof:
 
 
 def prove(
-    objective: DistillLabels, student: Model, rows: Sequence[DistilledRow], texts: Sequence[str], teacher: Teacher
+    objective: DistillLabels, student: Model, rows: Sequence[DistilledRow], texts: Sequence[str], teacher: StoredTeacher
 ) -> tuple[Proof, ...]:
-    """All proofs on `rows`, the student's view of `texts`; the live `teacher` is asked about a few of them again.
+    """All proofs on `rows`, the student's view of `texts`; `teacher`'s live model is asked about a few again.
 
     Raises GnomonError with the figure when one fails.
     """
@@ -63,7 +63,7 @@ def prove(
         Proof("doubling the batch changes no term", _largest_change(losses, doubled), _TOLERANCE),
         Proof(
             "each text's stored scores are the teacher's own, label by name",
-            _signal_gap(student, rows[:8], texts[:8], teacher),
+            _signal_gap(student, rows[:8], texts[:8], teacher.live),
             _STORED_TOLERANCE,
         ),
     )

@@ -1,192 +1,161 @@
-"""Students: what they are called, what they may be told, what their training takes, how a command line writes them."""
+"""From a spec and a teacher to a student that has not been trained yet.
+
+An encoder takes some of its teacher's layers, every other family its token vectors, projected onto their principal
+directions. Each takes the teacher's tokenizer, trimmed to the training texts.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-import typing
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
-from gnomon.errors import GnomonError, did_you_mean
+import torch
+from torch import Tensor
 
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """What a student's training takes: how many augmented copies of each text, and the plan's main figures."""
-
-    copies: int
-    epochs: int
-    batch_size: int
-    learning_rate: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions:
-    """Some of the teacher's own layers."""
-
-    family: ClassVar[str] = "encoder"
-    effort: ClassVar[Effort] = Effort(copies=4, epochs=3, batch_size=32, learning_rate=2e-4)
-
-    num_layers: int = 2
-    """How many, spread evenly from the first to the last."""
-    layers: tuple[int, ...] | None = None
-    """Which, counted from 0, instead of `num_layers`."""
-    dropout: float = 0.1
-    """Dropout everywhere."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecurrentOptions:
-    """A recurrent network over the teacher's projected word vectors."""
-
-    family: ClassVar[str] = "recurrent"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=3, batch_size=128, learning_rate=2e-3)
-
-    cell: str = "lstm"
-    """rnn, lstm or gru."""
-    embedding_size: int = 128
-    """Features of a token vector."""
-    hidden_size: int = 128
-    """Features in each direction."""
-    num_hidden_layers: int = 1
-    """Layers."""
-    pooling: str = "max"
-    """max, attention, mean or last."""
-    dropout: float = 0.2
-    """Dropout of the vectors, and between layers."""
-    head_dropout: float = 0.3
-    """Dropout before the last layer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvolutionalOptions:
-    """Convolutions of several widths over the teacher's projected word vectors, pooled by their maximum."""
-
-    family: ClassVar[str] = "convolutional"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=3, batch_size=128, learning_rate=2e-3)
-
-    embedding_size: int = 128
-    """Features of a token vector."""
-    channels: int = 128
-    """Filters of each width."""
-    kernel_sizes: tuple[int, ...] = (2, 3, 4, 5)
-    """Widths, in tokens."""
-    num_hidden_layers: int = 1
-    """Layers."""
-    dropout: float = 0.1
-    """Dropout of the vectors, and between layers."""
-    head_dropout: float = 0.3
-    """Dropout before the last layer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StaticOptions:
-    """One vector a token, taken from the teacher's output for that token alone, and their weighted mean."""
-
-    family: ClassVar[str] = "static"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=4, batch_size=256, learning_rate=4e-3)
-
-    embedding_size: int = 256
-    """Features of a token vector."""
-    ngrams: tuple[int, ...] = ()
-    """Sizes of the token n-grams that get vectors of their own, by hash."""
-    buckets: int = 32768
-    """Rows of the n-gram table."""
-    dense_size: int = 256
-    """Units between the mean and the labels."""
-    dropout: float = 0.0
-    """Share of positions left out in training."""
-    head_dropout: float = 0.3
-    """Dropout before the last layer."""
-
-
-Options = EncoderOptions | RecurrentOptions | ConvolutionalOptions | StaticOptions
-_FAMILIES: dict[str, type[Options]] = {
-    options.family: options for options in (EncoderOptions, RecurrentOptions, ConvolutionalOptions, StaticOptions)
-}
-
-
-@dataclass(frozen=True)
-class StudentSpec:
-    """A student by the name it has in tables and folders."""
-
-    name: str
-    options: Options
-
-    @property
-    def family(self) -> str:
-        """The family of its backbone."""
-        return self.options.family
-
-    @property
-    def effort(self) -> Effort:
-        """What its training takes unless the user says otherwise."""
-        return self.options.effort
-
-
-FRONTIER = (
-    StudentSpec("static", StaticOptions()),
-    StudentSpec("static-ngrams", StaticOptions(ngrams=(2,))),
-    StudentSpec("convolutional", ConvolutionalOptions()),
-    StudentSpec("recurrent", RecurrentOptions()),
-    StudentSpec("encoder-2", EncoderOptions(num_layers=2)),
-    StudentSpec("encoder-3", EncoderOptions(num_layers=3)),
+from gnomon.distillation.inheritance import chosen_layers, contextual_vectors, principal, word_vectors
+from gnomon.distillation.specs import (
+    FRONTIER,
+    ConvolutionalOptions,
+    Effort,
+    EncoderOptions,
+    Options,
+    RecurrentOptions,
+    StaticOptions,
+    StudentSpec,
+    parse_student,
 )
-"""The students a frontier has unless told otherwise, cheapest first."""
+from gnomon.distillation.teacher import label_columns
+from gnomon.errors import GnomonError
+from gnomon.models.base import Backbone, HeadConfig, Model
+from gnomon.models.convolutional import ConvolutionalBackbone, ConvolutionalConfig
+from gnomon.models.encoder import EncoderBackbone, EncoderConfig
+from gnomon.models.recurrent import RecurrentBackbone, RecurrentConfig
+from gnomon.models.static import StaticBackbone, StaticConfig
+from gnomon.text.tokenizer import Tokenizer
+from gnomon.text.trim import trim
+
+__all__ = ["FRONTIER", "Effort", "StudentSpec", "build_student", "parse_student"]
+
+# Static vectors are scaled so that their mean has entries of about 1, which the layer above expects.
+_STATIC_NORM = 4.0
 
 
-def parse_student(text: str) -> StudentSpec:
-    """`encoder-3`, `static`, `encoder:layers=0,5`, `recurrent:cell=gru,hidden_size=64` as a StudentSpec.
+def build_student(
+    spec: StudentSpec, teacher: Model, texts: Sequence[str], *, labels: Sequence[str] | None = None, seed: int = 0
+) -> Model:
+    """The student before any training: the same weights for the same seed, whatever was drawn before.
 
-    Raises GnomonError for an unknown family, an unknown option, or a value of the wrong kind.
+    `texts` are the training texts, whose pieces the vocabulary keeps; `labels` the order of the data's (None: the
+    teacher's). Raises GnomonError when this teacher cannot beget this student.
     """
-    known = {spec.name: spec for spec in FRONTIER}
-    if text in known:
-        return known[text]
-    family, _, rest = text.partition(":")
-    if family not in _FAMILIES:
-        raise GnomonError(f"unknown student {family!r}", did_you_mean(family, {*_FAMILIES, *known}))
-    options = _FAMILIES[family]
-    hints = typing.get_type_hints(options)
-    names = [field.name for field in dataclasses.fields(options)]
-    given = _pairs(rest, where=text)
-    for name in given:
-        if name not in names:
-            raise GnomonError(f"{family} students have no option {name!r}", did_you_mean(name, names))
-    made = options(**{name: _value(hints[name], value, where=f"{text}: {name}") for name, value in given.items()})
-    default = next((spec for spec in FRONTIER if spec.options == made), None)
-    return default or StudentSpec(re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-"), made)
+    trimmed = trim(teacher.tokenizer, texts)
+    kept = torch.from_numpy(trimmed.kept_ids).to(teacher.device)
+    names = teacher.labels if labels is None else tuple(labels)
+    columns = torch.from_numpy(label_columns(teacher.labels, names))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone, head = _body(spec.options, teacher, kept, trimmed.tokenizer)
+        student = Model(backbone, head, tokenizer=trimmed.tokenizer, labels=names, max_length=teacher.max_length)
+    if isinstance(spec.options, EncoderOptions):
+        inherited = teacher.head.state_dict()
+        for name in ("out.weight", "out.bias"):
+            inherited[name] = inherited[name][columns.to(teacher.device)]
+        student.head.load_state_dict(inherited)
+    return student.to(teacher.device)
 
 
-def _pairs(rest: str, *, where: str) -> dict[str, str]:
-    """`a=1,b=2,3` as {a: "1", b: "2,3"}: a comma parts two options, or two items of one."""
-    pairs: dict[str, str] = {}
-    name = ""
-    for item in rest.split(",") if rest else ():
-        before, equals, after = item.partition("=")
-        if equals:
-            name = before.strip()
-            pairs[name] = after.strip()
-        elif name:
-            pairs[name] += f",{item.strip()}"
-        else:
-            raise GnomonError(f"{where!r}: {item!r} is not an option", "write FAMILY:OPTION=VALUE,OPTION=VALUE")
-    return pairs
+def _body(options: Options, teacher: Model, kept: Tensor, tokenizer: Tokenizer) -> tuple[Backbone, HeadConfig]:
+    match options:
+        case EncoderOptions():
+            return _encoder(options, teacher, kept, tokenizer.pad_id), teacher.head_config
+        case RecurrentOptions():
+            return _recurrent(options, teacher, kept, tokenizer.pad_id)
+        case ConvolutionalOptions():
+            return _convolutional(options, teacher, kept, tokenizer.pad_id)
+        case StaticOptions():
+            return _static(options, teacher, kept, tokenizer.pad_id)
 
 
-def _value(kind: Any, text: str, *, where: str) -> Any:
-    """`text` as a field's type: a word, a count, a share, or whole numbers with commas between them."""
-    wanted = typing.get_args(kind)[0] if type(None) in typing.get_args(kind) else kind
-    try:
-        if typing.get_origin(wanted) is tuple:
-            return tuple(int(item) for item in text.split(","))
-        value = wanted(text)
-    except ValueError:
-        value = None
-    if value is None or (wanted is int and value < 1) or (wanted is float and not 0 <= value < 1):
-        expected = {int: "a whole number above 0", float: "a share from 0 to below 1"}
+def _encoder(options: EncoderOptions, teacher: Model, kept: Tensor, pad_id: int) -> EncoderBackbone:
+    config = teacher.backbone.config
+    if not isinstance(config, EncoderConfig):
         raise GnomonError(
-            f"{where} is {text!r}", f"expected {expected.get(wanted, 'whole numbers with commas between them')}"
+            f"an encoder student takes layers of its teacher, and this teacher is {teacher.backbone.family}",
+            "choose a student of another family: recurrent, convolutional or static",
         )
-    return value
+    layers = chosen_layers(config.num_hidden_layers, num_layers=options.num_layers, layers=options.layers)
+    backbone = EncoderBackbone(
+        dataclasses.replace(
+            config,
+            vocab_size=len(kept),
+            num_hidden_layers=len(layers),
+            hidden_dropout_prob=options.dropout,
+            attention_probs_dropout_prob=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    state = teacher.backbone.state_dict()
+    taken = {name: tensor for name, tensor in state.items() if not name.startswith("layers.")}
+    for new, old in enumerate(layers):
+        own = f"layers.{old}."
+        taken |= {f"layers.{new}.{name.removeprefix(own)}": state[name] for name in state if name.startswith(own)}
+    taken["embeddings.tokens.weight"] = word_vectors(teacher, kept)
+    backbone.load_state_dict(taken)
+    return backbone
+
+
+def _recurrent(
+    options: RecurrentOptions, teacher: Model, kept: Tensor, pad_id: int
+) -> tuple[RecurrentBackbone, HeadConfig]:
+    backbone = RecurrentBackbone(
+        RecurrentConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            hidden_size=options.hidden_size,
+            num_hidden_layers=options.num_hidden_layers,
+            cell=options.cell,
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    return backbone, HeadConfig(options.pooling, dropout=options.head_dropout)
+
+
+def _convolutional(
+    options: ConvolutionalOptions, teacher: Model, kept: Tensor, pad_id: int
+) -> tuple[ConvolutionalBackbone, HeadConfig]:
+    backbone = ConvolutionalBackbone(
+        ConvolutionalConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            channels=options.channels,
+            kernel_sizes=options.kernel_sizes,
+            num_hidden_layers=options.num_hidden_layers,
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    return backbone, HeadConfig("max", dropout=options.head_dropout)
+
+
+def _static(options: StaticOptions, teacher: Model, kept: Tensor, pad_id: int) -> tuple[StaticBackbone, HeadConfig]:
+    backbone = StaticBackbone(
+        StaticConfig(
+            vocab_size=len(kept),
+            embedding_size=options.embedding_size,
+            num_ngram_buckets=options.buckets if options.ngrams else 0,
+            ngram_sizes=options.ngrams or (2,),
+            dropout=options.dropout,
+            pad_token_id=pad_id,
+        )
+    )
+    vectors = principal(contextual_vectors(teacher, kept), options.embedding_size)
+    _fill(backbone, vectors * (_STATIC_NORM / vectors.norm(dim=1).mean()))
+    return backbone, HeadConfig("mean", options.dense_size, "relu", options.head_dropout)
+
+
+@torch.no_grad()
+def _fill(backbone: Backbone, vectors: Tensor) -> None:
+    backbone.token_embedding.weight.copy_(vectors)

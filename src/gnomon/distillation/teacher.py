@@ -107,7 +107,7 @@ class StoredTeacher:
             },
             num_labels=len(live.labels),
         )
-        self._live = live
+        self.live = live
         self._shard_size = shard_size
 
     def fill(self, texts: Sequence[str], *, progress: Progress | None = None) -> int:
@@ -115,7 +115,7 @@ class StoredTeacher:
         missing = self.store.missing(texts)
         for start in range(0, len(missing), self._shard_size):
             part = missing[start : start + self._shard_size]
-            self.store.add(part, self._live.signal(part))
+            self.store.add(part, self.live.signal(part))
             if progress is not None:
                 progress(start + len(part), len(missing))
         return len(missing)
