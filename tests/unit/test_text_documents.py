@@ -79,7 +79,7 @@ def test_folders_gzip_and_json_lines(tmp_path):
     write(tmp_path / "in" / "skip.png", "no")
     write(tmp_path / "in" / ".hidden" / "d.txt", "no")
     assert list(d.documents([tmp_path / "in"])) == ["ay", "bee", "see", "\ufffd"]
-    assert d.size_on_disk([tmp_path / "in"]) == 5 + (tmp_path / "in" / "c.jsonl.gz").stat().st_size
+    assert d.text_size([tmp_path / "in"]) == 5 + 3 * (tmp_path / "in" / "c.jsonl.gz").stat().st_size
 
 
 def test_a_long_json_text_is_cut(tmp_path):
@@ -90,7 +90,7 @@ def test_a_long_json_text_is_cut(tmp_path):
 def test_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("né\nb".encode())))
     assert list(d.documents(["-"], separator="\n")) == ["né", "b"]
-    assert d.size_on_disk(["-"]) is None
+    assert d.text_size(["-"]) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gnomon.text.encodings import decoded_lines, decoded_text, mend_surrogates, 
 
 STANDARD_INPUT = Path("-")
 LONGEST = 65_536  # characters; a longer document counts as several
+_UNPACKED = 3  # what a byte of gzip commonly unpacks to, of text
 _JSON_LINES = (".jsonl", ".ndjson")
 _TEXT = (".txt", ".text", ".md", *_JSON_LINES)
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".json")
@@ -47,7 +48,7 @@ def documents(
 
 
 def text_files(paths: Sequence[Path | str]) -> list[Path]:
-    """The files that `paths` name; a folder gives its .txt, .md and .jsonl files, plain or .gz, of any depth, sorted."""
+    """The files that `paths` name; a folder gives its .txt, .md and .jsonl files, plain or .gz, at any depth."""
     if not paths:
         raise GnomonError("no text is given", "name text files, .jsonl files or folders, or - for standard input")
     found: list[Path] = []
@@ -65,10 +66,12 @@ def text_files(paths: Sequence[Path | str]) -> list[Path]:
     return found
 
 
-def size_on_disk(paths: Sequence[Path | str]) -> int | None:
-    """The bytes of the files that `paths` name, as they lie (compressed or not); None where standard input is one."""
+def text_size(paths: Sequence[Path | str]) -> int | None:
+    """About how many bytes of text the files that `paths` name hold; None where standard input is one of them."""
     files = text_files(paths)
-    return None if STANDARD_INPUT in files else sum(path.stat().st_size for path in files)
+    if STANDARD_INPUT in files:
+        return None
+    return sum(path.stat().st_size * (_UNPACKED if path.suffix.lower() == ".gz" else 1) for path in files)
 
 
 def _kind(path: Path) -> str:
