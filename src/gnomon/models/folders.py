@@ -119,13 +119,13 @@ def load_model(
     """The model of a folder, in evaluation mode, float32.
 
     `labels` None: as stored. The same names as stored: the stored head, its rows put into the given order. Other
-    names: a new classifier (a stored dense layer before it is kept). `head` asks for another kind of head.
+    names: a new classifier (a stored dense layer before it is kept). `head` of another shape: a wholly new head.
     `model.load_report` lists unused and missing tensors; anything amiss beside the head raises a GnomonError, as
     does a tensor whose shape config.json contradicts.
     """
     folder = read_folder(path)
     tokenizer = Tokenizer.from_dir(folder.path)
-    names, order = _label_order(folder, labels, head)
+    names, order = _label_order(folder, labels)
     with Uninitialised():
         backbone = family_named(folder.family).backbone(folder.config)
     if max_length is None:
@@ -138,21 +138,18 @@ def load_model(
             "tokenizer.json and model.safetensors are not of one model: restore them from where they came",
         )
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    new = () if order is not None else ("head.out.weight", "head.out.bias")
-    used = [name for name in expected if name in folder.arrays and name not in new]
-    model.load_report = _checked(folder, expected, used, new_head=order is None or head is not None)
+    new = "head." if _is_other(head, folder.head) else "head.out." if order is None else None
+    used = [name for name in expected if name in folder.arrays and not (new and name.startswith(new))]
+    model.load_report = _checked(folder, expected, used, new_head=new is not None)
     tensors = {name: torch.from_numpy(folder.arrays[name]).float() for name in used}
-    if order is not None and order != list(range(len(names))):
-        for name in ("head.out.weight", "head.out.bias"):
-            tensors[name] = tensors[name][order]
+    if order is not None:
+        tensors |= {name: tensors[name][order] for name in ("head.out.weight", "head.out.bias") if name in tensors}
     model.load_state_dict(tensors, strict=False, assign=True)
     return model.eval()
 
 
-def _label_order(
-    folder: Folder, labels: Sequence[str] | None, head: HeadConfig | None
-) -> tuple[tuple[str, ...], list[int] | None]:
-    """Label names, and which stored row each takes; None where the classifier starts anew."""
+def _label_order(folder: Folder, labels: Sequence[str] | None) -> tuple[tuple[str, ...], list[int] | None]:
+    """Label names, and which stored row of the classifier each takes; None where it starts anew."""
     rows = folder.arrays.shape("head.out.weight")[0] if "head.out.weight" in folder.arrays else 0
     stored = folder.labels or tuple(f"LABEL_{index}" for index in range(rows))
     if labels is None:
@@ -167,14 +164,18 @@ def _label_order(
                 "give id2label one name for each row",
             )
         return stored, list(range(rows))
-    same = rows and len(stored) == rows and sorted(labels) == sorted(folder.labels)
-    if not same or (head is not None and _shape(head) != _shape(folder.head)):
+    if len(stored) != rows or sorted(labels) != sorted(folder.labels):
         return tuple(labels), None
     return tuple(labels), [stored.index(name) for name in labels]
 
 
-def _shape(head: HeadConfig) -> tuple[Any, ...]:
-    return head.pooling, head.dense_size, head.activation
+def _is_other(asked: HeadConfig | None, stored: HeadConfig) -> bool:
+    """Whether `asked` has other tensors than `stored`, or puts them to another use."""
+    return asked is not None and (asked.pooling, asked.dense_size, asked.activation) != (
+        stored.pooling,
+        stored.dense_size,
+        stored.activation,
+    )
 
 
 def _checked(
