@@ -36,6 +36,7 @@ WORDS = (
 )
 # BERT's pre-tokenizer leaves emoji on their word, which would make "hello😀" one unknown token.
 _SYMBOLS = r"[\p{So}\p{Sk}\p{Cs}\p{Co}\x{200D}\x{FE0F}\x{1F3FB}-\x{1F3FF}]"
+_STEP = 0.0001
 _START = "▁"
 _ROLES = {
     "pad": "<|pad|>",
@@ -231,11 +232,21 @@ def _as_wordpiece(
 
 
 def _settle(backend: tokenizers.Tokenizer, roles: dict[str, str]) -> None:
-    """Order and round a Unigram vocabulary: the trainer's sums differ in their last digits from run to run."""
+    """Make a Unigram vocabulary the same in every run of the trainer.
+
+    Its sums differ in their last digits, and characters that earned no score of their own get the lowest one and, in
+    hash order, steps of 0.0001 above it: scores are rounded, and those characters all get the lowest.
+    """
     model = json.loads(backend.to_str())["model"]
     special = set(roles.values())
-    scored = sorted((-round(score, 6), piece) for piece, score in model["vocab"] if piece not in special)
-    vocabulary = [(name, 0.0) for name in roles.values()] + [(piece, -score) for score, piece in scored]
+    scored = sorted((round(score, 6), piece) for piece, score in model["vocab"] if piece not in special)
+    lowest = reached = scored[0][0]
+    settled = []
+    for score, piece in scored:
+        if len(piece) == 1 and score < reached + 1.5 * _STEP:
+            reached, score = score, lowest
+        settled.append((-score, piece))
+    vocabulary = [(name, 0.0) for name in roles.values()] + [(piece, -score) for score, piece in sorted(settled)]
     backend.model = models.Unigram(vocabulary, unk_id=list(roles).index("unk"))
 
 
