@@ -65,7 +65,7 @@ def deploy(folder: Path | str, *, check_texts: Sequence[str], reference: Referen
     difference = _compare(predictor(1), reference, list(check_texts), path)
     threads = _best_threads(predictor, check_texts) if name == ONNX else 1
     files.write_bytes(path / name, data)
-    update_gnomon_section(path, runtime=name, max_length=max_length, threads=threads)
+    update_gnomon_section(path, runtime=name, runtime_bytes=len(data), max_length=max_length, threads=threads)
     size = sum(file.stat().st_size for file in runtime_files(path))
     return Deployed(path, name, len(check_texts), difference, threads, size)
 

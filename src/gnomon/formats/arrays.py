@@ -43,15 +43,22 @@ class Entry:
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Arrays by name. Each access reads from the file afresh; half precision comes as float32."""
+    """Arrays by name. Each access reads from the file afresh; half precision comes as float32.
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    `mapped` gives read-only views of the file instead, whose pages are read when first touched.
+    """
+
+    def __init__(self, entries: Mapping[str, Entry], *, mapped: bool = False) -> None:
         self.entries = dict(entries)
+        self._mapped = mapped
 
     def __getitem__(self, name: str) -> np.ndarray:
         entry = self.entries[name]
         item_type = np.dtype(_ITEM_TYPES[entry.type_name])
         with files.explained(entry.file, doing="read"):
+            if self._mapped and entry.count:
+                view = np.memmap(entry.file, item_type, mode="r", offset=entry.start, shape=(entry.count,))
+                return _widen(np.asarray(view), entry.type_name).reshape(entry.shape)
             flat = np.fromfile(entry.file, dtype=item_type, count=entry.count, offset=entry.start)
         if flat.size != entry.count:
             raise GnomonError(f"{entry.file} ended inside the tensor {name} while it was read", _AGAIN)
@@ -68,8 +75,8 @@ class LazyArrays(Mapping[str, np.ndarray]):
         return self.entries[name].shape
 
 
-def read_arrays(path: Path) -> LazyArrays:
-    """The arrays of one safetensors file, its header checked against the file's length.
+def read_arrays(path: Path, *, mapped: bool = False) -> LazyArrays:
+    """The arrays of one safetensors file, its header checked against the file's length; `mapped` as for LazyArrays.
 
     Raises GnomonError for a truncated or altered file, naming the tensor that is cut.
     """
@@ -83,7 +90,7 @@ def read_arrays(path: Path) -> LazyArrays:
                     f"{path} is not a whole safetensors file: its {size} bytes end before or inside the header", _AGAIN
                 )
             raw = file.read(length)
-    return LazyArrays(_parse(path, raw, start, size))
+    return LazyArrays(_parse(path, raw, start, size), mapped=mapped)
 
 
 def read_sharded(index: Path) -> LazyArrays:

@@ -164,4 +164,5 @@ def _open(runtime: Path, config: dict[str, Any], threads: int) -> Scorer:
         return OnnxScorer(runtime, threads=threads)
     from gnomon.runtime.static import StaticScorer
 
-    return StaticScorer(read_arrays(runtime), gnomon_section(config))
+    # Mapped: of large tables, only the rows that texts use come into memory.
+    return StaticScorer(read_arrays(runtime, mapped=True), gnomon_section(config))

@@ -71,9 +71,10 @@ class StaticScorer:
 
     def _weights(self, hidden: Floats, mask: np.ndarray) -> Floats:
         """What each position [B, T] counts for in the pooled vector, by mean or by attention."""
-        if self._pool_score is None:
-            return mask / mask.sum(axis=1, keepdims=True, dtype=np.float32)
-        return _masked_softmax(hidden @ self._pool_score[0], mask)
+        if self._pool_score is not None:
+            return _masked_softmax(hidden @ self._pool_score[0], mask)
+        weights: Floats = mask / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+        return weights
 
 
 def activation(name: str) -> Callable[[Floats], Floats]:
@@ -113,4 +114,6 @@ def _gelu(x: Floats) -> Floats:
 
 def _gelu_by_tanh(x: Floats) -> Floats:
     inner: Floats = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)
-    return np.float32(0.5) * x * (1 + np.tanh(inner))
+    inner = 1 + np.tanh(inner)
+    inner *= np.float32(0.5) * x
+    return inner
