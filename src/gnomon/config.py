@@ -52,15 +52,32 @@ def commented_toml(config: type, *, title: str) -> str:
 
 
 def as_function(config: Callable[P, C], run: Callable[[C], R], *, name: str) -> Callable[P, R]:
-    """The Python call of a command: the arguments of its settings, the result of its `run`."""
+    """The Python call of a command: the arguments of its settings, the result of its `run`.
+
+    As on a command line, a path may be given as text, and a setting of several values as one.
+    """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return run(config(*args, **kwargs))
+        return run(_converted(config(*args, **kwargs)))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = config.__doc__
-    call.__signature__ = inspect.signature(config)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(config, eval_str=True)  # type: ignore[attr-defined]
     return call
+
+
+def _converted(config: C) -> C:
+    """Text where a Path is expected becomes one; a single text, or a list, where a tuple is expected becomes that."""
+    given: Any = config
+    changes: dict[str, Any] = {}
+    for name, kind in typing.get_type_hints(type(config)).items():
+        value = getattr(given, name, None)
+        options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+        if isinstance(value, str) and Path in options and str not in options:
+            changes[name] = Path(value)
+        elif typing.get_origin(kind) is tuple and not isinstance(value, tuple):
+            changes[name] = (value,) if isinstance(value, str | Path) else tuple(value or ())
+    return dataclasses.replace(given, **changes) if changes else config
 
 
 def _section(config: type, *, prefix: str) -> list[str]:

@@ -7,6 +7,7 @@ import inspect
 import tomllib
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,8 +85,21 @@ def test_to_dict_gives_plain_values_and_leaves_none_out() -> None:
 def test_a_command_s_python_call_has_its_settings_as_arguments() -> None:
     call = as_function(Config, lambda config: config.seed, name="call")
     assert call(Path("a"), seed=3) == 3
-    assert list(inspect.signature(call).parameters) == [
-        item.name for item in dataclasses.fields(Config) if not item.kw_only
-    ] + [item.name for item in dataclasses.fields(Config) if item.kw_only]
+    assert set(inspect.signature(call).parameters) == {item.name for item in dataclasses.fields(Config)}
     with pytest.raises(TypeError):
         call(Path("a"), sed=3)  # type: ignore[call-arg]
+
+
+def test_a_python_call_takes_text_for_a_path_and_one_value_for_several() -> None:
+    @dataclass(frozen=True)
+    class Several:
+        """Several."""
+
+        data: Path
+        """A path."""
+        words: tuple[str, ...] = ()
+        """Words."""
+
+    call: Any = as_function(Several, lambda config: config, name="call")
+    assert call("a.csv", "one text") == Several(Path("a.csv"), ("one text",))
+    assert call("a.csv", ["x", "y"]).words == ("x", "y")

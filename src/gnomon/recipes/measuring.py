@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,16 @@ class Answers:
 
 @dataclass(frozen=True)
 class Speed:
-    """One model's speed at the thread count it was quickest with, and what it needs to run."""
+    """One model's speed at the thread count it was quickest with, and what it needs to run.
+
+    Memory and cold start are of a fresh process; None for what runs in no process of its own.
+    """
 
     threads: int
     latency: Latency
     texts_per_second: float
-    peak_memory_mb: float
-    cold_start_seconds: float
-    tried: dict[int, Latency]
+    peak_memory_mb: float | None
+    cold_start_seconds: float | None
 
 
 def answers(predictor: Any, texts: Sequence[str], labels: Sequence[str]) -> Answers:
@@ -72,27 +74,40 @@ def quality(gold: np.ndarray, given: Answers, teacher: Answers | None, *, seed: 
 
 
 def speeds(
-    folders: Mapping[str, Path], texts: Sequence[str], *, threads: Sequence[int], tick: Tick
+    folders: Mapping[str, Path],
+    texts: Sequence[str],
+    *,
+    threads: Sequence[int],
+    tick: Tick,
+    beside: Mapping[str, Callable[[list[str]], object]] | None = None,
 ) -> dict[str, Speed]:
     """The speed of every deployed folder, in the same runtime and on the same texts.
 
     One text at a time (tokenizing included) with each thread count, all models taking turns; then many texts at
     once with the quickest count; then cold start and peak memory of a fresh process that answers one text.
+    `beside` are other functions of a list of texts, timed among them on one thread.
     """
-    timed = list(texts[:TIMED_TEXTS])
-    predictors = {
-        (name, count): load_predictor(folder, threads=count) for name, folder in folders.items() for count in threads
+    opened: dict[tuple[str, int], Callable[[list[str]], object]] = {
+        (name, count): load_predictor(folder, threads=count).predict
+        for name, folder in folders.items()
+        for count in threads
     }
-    measured = interleaved({key: one.predict for key, one in predictors.items()}, timed, seconds=4.0)
+    opened |= {(name, 1): function for name, function in (beside or {}).items()}
+    single = {key: _one_text(predict) for key, predict in opened.items()}
+    measured = interleaved(single, list(texts[:TIMED_TEXTS]), seconds=4.0)
     found: dict[str, Speed] = {}
-    for number, (name, folder) in enumerate(folders.items(), start=1):
-        tried = {count: measured[name, count] for count in threads}
-        best = quickest(tried)
-        many = throughput(predictors[name, best].predict, list(texts[:_BATCHED_TEXTS]))
-        cold, peak = _fresh_process(folder, timed[0], best)
-        found[name] = Speed(best, tried[best], many, peak, cold, tried)
+    for number, name in enumerate(dict.fromkeys(name for name, _ in opened), start=1):
         tick(number, len(folders), name)
+        tried = {count: measured[key, count] for key, count in opened if key == name}
+        best = quickest(tried)
+        many = throughput(lambda batch: opened[name, best](list(batch)), list(texts[:_BATCHED_TEXTS]))  # noqa: B023
+        cold, peak = _fresh_process(folders[name], texts[0], best) if name in folders else (None, None)
+        found[name] = Speed(best, tried[best], many, peak, cold)
     return found
+
+
+def _one_text(predict: Callable[[list[str]], object]) -> Callable[[str], object]:
+    return lambda text: predict([text])
 
 
 def _fresh_process(folder: Path, text: str, threads: int) -> tuple[float, float]:

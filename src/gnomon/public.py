@@ -1,0 +1,24 @@
+"""The Python calls: each command's settings as arguments, its result as the value."""
+
+from __future__ import annotations
+
+from gnomon.config import as_function
+from gnomon.recipes import advise as _advise
+from gnomon.recipes import distill as _distill
+from gnomon.recipes import doctor as _doctor
+from gnomon.recipes import evaluate as _evaluate
+from gnomon.recipes import frontier as _frontier
+from gnomon.recipes import info as _info
+from gnomon.recipes import predict as _predict
+from gnomon.recipes import quickstart as _quickstart
+from gnomon.recipes import tune as _tune
+
+advise = as_function(_advise.Config, _advise.run, name="advise")
+distill = as_function(_distill.Config, _distill.run, name="distill")
+doctor = as_function(_doctor.Config, _doctor.run, name="doctor")
+evaluate = as_function(_evaluate.Config, _evaluate.run, name="evaluate")
+frontier = as_function(_frontier.Config, _frontier.run, name="frontier")
+info = as_function(_info.Config, _info.run, name="info")
+predict = as_function(_predict.Config, _predict.run, name="predict")
+quickstart = as_function(_quickstart.Config, _quickstart.run, name="quickstart")
+tune = as_function(_tune.Config, _tune.run, name="tune")

@@ -1,0 +1,186 @@
+"""`gnomon frontier DATA --teacher DIR`: tune a teacher, distil it onto every family, measure, report, pick."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+
+from gnomon.measure.frontier import Frontier
+from gnomon.recipes.extras import need_training
+from gnomon.recipes.inputs import Inputs, examine, find_teacher, read, read_inputs, report_findings
+from gnomon.recipes.settings import (
+    DistilSettings,
+    RunSettings,
+    SplitSettings,
+    TuneSettings,
+    run_folder,
+    run_settings,
+)
+from gnomon.reporting.console import Console
+from gnomon.reporting.tables import frontier_table
+from gnomon.runs import Run
+from gnomon.text.quality import QualityReport
+from gnomon.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from gnomon.distillation.students import StudentSpec
+
+
+@dataclass(frozen=True)
+class Config(SplitSettings, RunSettings):
+    """The whole job: from labelled text and a pretrained model to measured students, a report and a pick to serve.
+
+    The pick is the fastest student whose validation accuracy is at least 0.97 of the teacher's, else the teacher.
+    """
+
+    data: Path
+    """Labelled text: a .csv, .tsv, .jsonl, .parquet or .txt file, or "demo"."""
+    _: KW_ONLY
+    teacher: str
+    """The model to tune and to learn from: a folder, a run, a hub name, or "demo"."""
+    unlabelled: Path | None = None
+    """More text, without labels, for the teacher to label."""
+    student: tuple[str, ...] = ()
+    """Students to train (may be given several times): a family, a name such as encoder-3, or a family with options.
+    Default: static, static-ngrams, convolutional, recurrent, encoder-2, encoder-3."""
+    tune: TuneSettings = field(default_factory=TuneSettings)
+    """How the teacher is tuned."""
+    distil: DistilSettings = field(default_factory=DistilSettings)
+    """How students are distilled."""
+
+
+@dataclass(frozen=True)
+class FrontierResult:
+    """The frontier, where it and its report are; None and the plan after a dry run."""
+
+    out: Path
+    frontier: Frontier | None
+    planned: dict[str, Any]
+
+    @property
+    def report(self) -> Path:
+        """The page to send."""
+        return self.out / "report.html"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What frontier.json holds, and the paths; or the plan."""
+        if self.frontier is None:
+            return {"out": str(self.out), "plan": self.planned}
+        return {"out": str(self.out), "report": str(self.report), **self.frontier.to_dict()}
+
+    def shown(self) -> RenderableType:
+        """The table, the pick, and how to go on."""
+        if self.frontier is None:
+            lines = [f"would write {self.out}:", *(f"  {name}: {what}" for name, what in self.planned.items())]
+            return "\n".join(lines)
+        return Group(
+            frontier_table(self.frontier),
+            f"report: {self.report}",
+            f"serve the pick, {self.frontier.pick}: gnomon predict {self.out} 'a text'",
+        )
+
+
+def run(config: Config, console: Console | None = None) -> FrontierResult:
+    """Do all of it in one run folder; starting again continues where the last start stopped."""
+    need_training("gnomon frontier")
+    from gnomon.distillation.students import FRONTIER, parse_student
+    from gnomon.recipes.tuning import max_length
+
+    console = console or Console(quiet=True)
+    specs = tuple(parse_student(text) for text in config.student) or FRONTIER
+    inputs = read_inputs(config.data, config, console)
+    more = read(config.unlabelled, config, console, labelled=False).texts if config.unlabelled else ()
+    folder = find_teacher(config.teacher)
+    tokenizer = Tokenizer.from_dir(folder)
+    length = max_length(config.tune, tokenizer, inputs, folder)
+    report = examine(inputs, tokenizer, length)
+    report_findings(report, console)
+    out = run_folder(config, "frontier", config.data)
+    if config.dry_run:
+        return FrontierResult(out, None, _planned(config, specs, inputs, length))
+    resume = f"gnomon frontier {config.data} --teacher {config.teacher} --out {out}"
+    with Run.start(out, run_settings(config), overwrite=config.overwrite, resume_command=resume) as run_:
+        run_.update(seed=config.seed, data=inputs.hashes)
+        frontier = _go(config, specs, inputs, more, folder, length, report, run_, console)
+    return FrontierResult(out, frontier, {})
+
+
+def _go(
+    config: Config,
+    specs: tuple[StudentSpec, ...],
+    inputs: Inputs,
+    more: tuple[str, ...],
+    folder: Path,
+    length: int,
+    report: QualityReport,
+    run: Run,
+    console: Console,
+) -> Frontier:
+    """Every stage in order; each is taken from the run folder where an earlier start finished it."""
+    from gnomon.recipes.candidates import TEACHER, Entry, measure
+    from gnomon.recipes.distilling import distil_student, prepare_lesson
+    from gnomon.recipes.frontier_report import write_frontier
+    from gnomon.recipes.tuning import fit_control, tune_teacher, tuning_plan
+    from gnomon.runtime.threads import thread_counts
+
+    console.stages = _stages(specs)
+    plan = tuning_plan(config.tune, inputs, seed=config.seed)
+    teacher_run = run.child(TEACHER)
+    teacher = tune_teacher(
+        folder, inputs, config.tune, plan, length=length, run=teacher_run, threads=config.threads, console=console
+    )
+    lesson = prepare_lesson(
+        teacher,
+        inputs,
+        specs,
+        config.distil,
+        unlabelled=more,
+        run=run,
+        seed=config.seed,
+        threads=config.threads,
+        console=console,
+    )
+    entries = [Entry(TEACHER, "teacher", teacher, teacher_run)]
+    for spec in specs:
+        for gold_only in (False, True):
+            name = f"{spec.name}-gold" if gold_only else spec.name
+            child = run.child(name)
+            path = distil_student(spec, lesson, run=child, gold_only=gold_only, console=console)
+            role, twin_of = ("gold_twin", spec.name) if gold_only else ("student", None)
+            entries.append(Entry(name, role, path, child, twin_of))
+    with console.stage("control") as tick:
+        control = fit_control(inputs, seed=config.seed)
+    with console.stage("measure") as tick:
+        measured = measure(entries, control, inputs, root=run.path, threads=thread_counts(), tick=tick)
+    with console.stage("report"):
+        return write_frontier(
+            measured, entries, inputs, report, run=run, settings=run_settings(config), console=console
+        )
+
+
+def _stages(specs: tuple[StudentSpec, ...]) -> list[tuple[str, float]]:
+    """The stages and their usual shares of the time, from which the time left is estimated."""
+    shares = {"static": 1.0, "convolutional": 2.0, "recurrent": 3.0, "encoder": 4.0}
+    students = [(f"{spec.name}{suffix}", shares[spec.family]) for spec in specs for suffix in ("", ", gold only")]
+    return [("tune the teacher", 4.0), ("ask the teacher", 6.0), *students, ("control", 0.5), ("measure", 2.0)]
+
+
+def _planned(config: Config, specs: tuple[StudentSpec, ...], inputs: Inputs, length: int) -> dict[str, Any]:
+    """What a dry run says: the teacher's plan, each student's effort, and how many steps they come to."""
+    from gnomon.recipes.distilling import effort
+    from gnomon.recipes.tuning import tuning_plan
+
+    plan = tuning_plan(config.tune, inputs, seed=config.seed)
+    steps = plan.epochs * -(-len(inputs.train) // config.tune.batch_size)
+    planned: dict[str, Any] = {
+        "teacher": f"{plan.epochs} epochs, {steps:,} steps of {config.tune.batch_size} texts, {length} tokens a text"
+    }
+    for spec in specs:
+        takes = effort(spec, config.distil)
+        texts = len(inputs.train) * (1 + takes.copies)
+        steps = takes.epochs * -(-texts // takes.batch_size)
+        planned[spec.name] = {**asdict(takes), "texts": texts, "steps": steps}
+    return planned
