@@ -53,7 +53,7 @@ def test_equal_settings_go_on_and_keep_what_was_measured(tmp_path: Path) -> None
 
 
 def test_toml_text_keeps_its_comments(tmp_path: Path) -> None:
-    text = '# how it goes\nseed = 1 # of everything\n[tune]\nepochs = 3\n'
+    text = "# how it goes\nseed = 1 # of everything\n[tune]\nepochs = 3\n"
     with Run.start(tmp_path, text) as run:
         run.settle(threads=1)
         run.settle(threads=2)
