@@ -36,7 +36,7 @@ Reference = Callable[[list[str]], np.ndarray]
 @dataclass(frozen=True)
 class Deployed:
     """A deployed folder: the runtime file's name in it, how many texts were compared and the largest difference of a
-    probability, the thread count that measured best for one text, and the bytes of the files the runtime opens."""
+    probability, the thread count that one prediction takes, and the bytes of the files the runtime opens."""
 
     path: Path
     runtime: str
@@ -46,12 +46,14 @@ class Deployed:
     size_bytes: int
 
 
-def deploy(folder: Path | str, *, check_texts: Sequence[str], reference: Reference | None = None) -> Deployed:
-    """Write the runtime of a model folder and name it in config.json.
+def deploy(
+    folder: Path | str, *, check_texts: Sequence[str], reference: Reference | None = None, threads: int | None = None
+) -> Deployed:
+    """Write the runtime of a model folder and name it in config.json; then `load_predictor(folder)` serves it.
 
-    `reference` gives the torch model's logits [N, C] for texts; None loads the model from the folder. Raises
-    GnomonError, leaving the folder as it was, when any of `check_texts` gets another label or a probability more than
-    1e-4 away. Afterwards `load_predictor(folder)` serves it.
+    `reference` gives the torch model's logits [N, C] for texts; None loads the model from the folder. `threads` is
+    what one prediction takes unless told otherwise; None measures which count is quickest. Raises GnomonError,
+    leaving the folder as it was, when any of `check_texts` gets another label or a probability more than 1e-4 away.
     """
     path = Path(folder)
     source = read_folder(path)
@@ -59,11 +61,12 @@ def deploy(folder: Path | str, *, check_texts: Sequence[str], reference: Referen
     name, data, scorer = _build(source)
     tokenizer = Tokenizer.from_dir(path)
 
-    def predictor(threads: int) -> Predictor:
-        return Predictor(tokenizer, scorer(threads), labels=source.labels, max_length=max_length)
+    def predictor(count: int) -> Predictor:
+        return Predictor(tokenizer, scorer(count), labels=source.labels, max_length=max_length)
 
     difference = _compare(predictor(1), reference, list(check_texts), path)
-    threads = _best_threads(predictor, check_texts) if name == ONNX else 1
+    if threads is None:
+        threads = _best_threads(predictor, check_texts) if name == ONNX else 1
     files.write_bytes(path / name, data)
     update_gnomon_section(path, runtime=name, runtime_bytes=len(data), max_length=max_length, threads=threads)
     size = sum(file.stat().st_size for file in runtime_files(path))
