@@ -116,7 +116,7 @@ def to_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """The arrays as one safetensors file; the metadata is what Hugging Face's loaders ask for."""
     from safetensors.numpy import save
 
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={"format": "pt"})
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata={"format": "pt"})
 
 
 def _parse(path: Path, raw: bytes, start: int, size: int) -> dict[str, Entry]:
