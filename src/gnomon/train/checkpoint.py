@@ -65,7 +65,9 @@ class Checkpoints:
         self._model = model
         self._objective = objective
         self._optimizers = optimizers
+        # How often it saves may change between two starts: no result depends on it.
         self._settings = json.loads(json.dumps(dataclasses.asdict(plan)))
+        del self._settings["checkpoint_seconds"]
 
     def save(self, place: Place, best: Weights) -> Path:
         """Write the checkpoint of `place`, and the `best` weights unless they are on disk; then move the pointers.
@@ -97,7 +99,10 @@ class Checkpoints:
         self._model.load_state_dict(_weights(folder))
         self._objective.load_state_dict(_read(folder / "objective.safetensors"))
         self._optimizers.load(_read(folder / "optimizer.safetensors"))
-        best = _weights(self._folder(place.best_step)) if place.best else {}
+        best_folder = self._folder(place.best_step)
+        best = _weights(best_folder) if place.best else {}
+        pointed = self._run.pointed("best") or folder
+        self._remove_all_but({folder.name, best_folder.name, pointed.name})
         torch.set_num_threads(trainer["threads"])
         randomness.restore(trainer["random"])
         return place, best
