@@ -16,6 +16,7 @@ import torch
 from families import LABELS, TEXTS, WORDS, each_family, small_model
 from gnomon.deploy.deploy import deploy
 from gnomon.errors import GnomonError
+from gnomon.formats.arrays import read_arrays
 from gnomon.formats.modeldir import gnomon_section, read_config
 from gnomon.models.base import HeadConfig, Model, TorchScorer
 from gnomon.models.families import FAMILIES
@@ -154,6 +155,21 @@ def test_deploying_writes_the_runtime_and_names_it(tmp_path: Path) -> None:
     assert names == {"model.onnx", "config.json", "tokenizer.json", "tokenizer_config.json"}
     assert done.size_bytes == sum(file.stat().st_size for file in runtime_files(tmp_path / "m"))
     assert load_model(tmp_path / "m").labels == LABELS, "a deployed folder still loads for training"
+
+
+@pytest.mark.parametrize("dense_size", [5, 24, 40, None])
+def test_a_dense_layer_is_multiplied_into_the_tables_unless_it_widens_them(
+    dense_size: int | None, tmp_path: Path
+) -> None:
+    base = small_model("static-ngrams")
+    torch.manual_seed(4)
+    head = HeadConfig("mean", dense_size, "relu")
+    model = Model(base.backbone, head, tokenizer=base.tokenizer, labels=LABELS, max_length=32).eval()
+    predictor = deployed(model, tmp_path / "m")
+    stored = read_arrays(tmp_path / "m" / "vectors.safetensors")
+    assert stored.shape("backbone.tokens.weight")[1] == (dense_size if dense_size in (5, 24) else 24)
+    assert ("head.dense.weight" in stored) == (dense_size == 40)
+    np.testing.assert_allclose(predictor.logits(MANY), torch_predictor(model).logits(MANY), atol=1e-5)
 
 
 def test_rows_of_zeros_are_not_deployed(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def _understood(source: Folder, reference: Reference | None) -> tuple[int, Refer
 def _build(source: Folder) -> tuple[str, bytes, Callable[[int], Scorer]]:
     """The runtime file's name and content, and what opens it with a number of threads."""
     if source.family == "static":
-        built = build_static(source.arrays)
+        built = build_static(source.head, source.arrays)
         section = gnomon_section(read_config(source.path))
         return VECTORS, to_bytes(built), lambda threads: StaticScorer(built, section)
     data = _graph(source)

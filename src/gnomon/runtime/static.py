@@ -1,7 +1,9 @@
 """A classifier of static vectors in plain numpy: tables, a weighted mean and a small head.
 
-The file holds the tensors of `models/static.py` and the label head under their own names, but of the n-gram
-table only the rows that are not zero: `ngrams.rows` int32 [num_ngram_buckets] says which row a bucket has.
+The file holds the tensors of `models/static.py` and the label head under their own names, but for two things.
+Of the n-gram table it has only the rows that are not zero; `ngrams.rows` int32 [num_ngram_buckets] says which row a
+bucket has. And where the dense layer follows a mean, both being linear, its weight may be multiplied into the tables
+already: then only `head.dense.bias` is there.
 """
 
 from __future__ import annotations
@@ -35,16 +37,31 @@ class StaticScorer:
         self._rows = arrays.get("ngrams.rows")
         self._ngrams = arrays.get("backbone.ngrams.table.weight")
         self._pool_score = arrays.get("head.pool.score.weight")
-        dense = arrays.get("head.dense.weight")
-        self._dense = None if dense is None else (np.ascontiguousarray(dense.T), arrays["head.dense.bias"])
-        self._out = np.ascontiguousarray(arrays["head.out.weight"].T), arrays["head.out.bias"]
+        self._dense_weight = _transposed(arrays.get("head.dense.weight"))
+        self._dense_bias = arrays.get("head.dense.bias")
+        self._out_weight = np.ascontiguousarray(arrays["head.out.weight"].T)
+        self._out_bias = arrays["head.out.bias"]
 
     def logits(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
         """Class scores float32 [B, C] of ids int64 [B, T] and `mask` bool [B, T], as `Scorer` asks for them."""
-        pooled = self._pool(self._hidden(ids, mask), mask)
-        if self._dense is not None:
-            pooled = self._activation(_linear(pooled, *self._dense))
-        return _linear(pooled, *self._out)
+        pooled = self._mean(ids, mask) if self._pooling == "mean" else self._pool(self._hidden(ids, mask), mask)
+        if self._dense_weight is not None:
+            pooled = pooled @ self._dense_weight
+        if self._dense_bias is not None:
+            pooled = self._activation(pooled + self._dense_bias)
+        scores: Floats = pooled @ self._out_weight
+        scores += self._out_bias
+        return scores
+
+    def _mean(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
+        """The mean of `_hidden` over the text [B, E], in a third of the time: positions are never made."""
+        shares = _masked_softmax(self._scores[ids], mask)
+        pooled: Floats = np.matmul(shares[:, None, :], self._tokens[ids])[:, 0]
+        if self._ngrams is not None and self._rows is not None:
+            buckets = ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(self._rows))
+            total = self._ngrams[self._rows[np.concatenate(buckets, axis=1)]].sum(axis=1)
+            pooled += total / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+        return pooled
 
     def _hidden(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
         """[B, T, E]: each token's vector times its share of the text, and the n-grams that end there."""
@@ -57,24 +74,18 @@ class StaticScorer:
         return hidden
 
     def _pool(self, hidden: Floats, mask: np.ndarray) -> Floats:
-        """[B, T, E] -> [B, E], as `nn/heads.py` does, for texts of at least one token."""
+        """[B, T, E] -> [B, E] by a pooling that is not the mean, as in `nn/heads.py`; texts have a token or more."""
         pooled: Floats
         if self._pooling == "first":
             pooled = hidden[:, 0]
         elif self._pooling == "last":
             pooled = hidden[np.arange(len(hidden)), mask.sum(axis=1) - 1]
-        elif self._pooling == "max":
-            pooled = np.where(mask[..., None], hidden, _LOWEST).max(axis=1)
+        elif self._pool_score is not None:
+            shares = _masked_softmax(hidden @ self._pool_score[0], mask)
+            pooled = np.matmul(shares[:, None, :], hidden)[:, 0]
         else:
-            pooled = np.matmul(self._weights(hidden, mask)[:, None, :], hidden)[:, 0]
+            pooled = np.where(mask[..., None], hidden, _LOWEST).max(axis=1)
         return pooled
-
-    def _weights(self, hidden: Floats, mask: np.ndarray) -> Floats:
-        """What each position [B, T] counts for in the pooled vector, by mean or by attention."""
-        if self._pool_score is not None:
-            return _masked_softmax(hidden @ self._pool_score[0], mask)
-        weights: Floats = mask / mask.sum(axis=1, keepdims=True, dtype=np.float32)
-        return weights
 
 
 def activation(name: str) -> Callable[[Floats], Floats]:
@@ -91,10 +102,8 @@ def activation(name: str) -> Callable[[Floats], Floats]:
     return functions[name]
 
 
-def _linear(x: Floats, weight: Floats, bias: Floats) -> Floats:
-    y: Floats = x @ weight
-    y += bias
-    return y
+def _transposed(weight: Floats | None) -> Floats | None:
+    return None if weight is None else np.ascontiguousarray(weight.T)
 
 
 def _masked_softmax(scores: Floats, mask: np.ndarray) -> Floats:
