@@ -8,13 +8,14 @@ import inspect
 import json
 import os
 import sys
+import tomllib
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
-from cyclopts.config import Toml
+from cyclopts.config import Dict as Settings
 from cyclopts.exceptions import CycloptsError
 from rich.console import Console as RichConsole
 
@@ -161,21 +162,31 @@ def _spread(args: tuple[Any, ...], names: list[str]) -> tuple[Any, ...]:
     return (tuple(args[: len(args) - after]), *(Path(word) for word in args[len(args) - after :]))
 
 
-def _config_files(words: list[str]) -> tuple[tuple[Toml, ...], list[str]]:
+def _config_files(words: list[str]) -> tuple[tuple[Settings, ...], list[str]]:
     """Take `--config FILE` out of the words; what the command line says overrides the file."""
     rest: list[str] = []
-    files: list[Toml] = []
+    files: list[Settings] = []
     remaining = iter(words)
     for word in remaining:
         name, equals, value = word.partition("=")
         if name != "--config":
             rest.append(word)
             continue
-        path = Path(value if equals else next(remaining, ""))
-        if not path.is_file():
-            raise GnomonError(f"--config: there is no file {str(path)!r}", "gnomon init COMMAND writes one")
-        files.append(Toml(path, must_exist=True, use_commands_as_keys=False))
+        files.append(_read_toml(Path(value if equals else next(remaining, ""))))
     return tuple(files), rest
+
+
+def _read_toml(path: Path) -> Settings:
+    if not path.is_file():
+        raise GnomonError(f"--config: there is no file {str(path)!r}", "gnomon init COMMAND writes one")
+    try:
+        settings = Settings(tomllib.loads(path.read_text(encoding="utf-8")), use_commands_as_keys=False)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise GnomonError(
+            f"{path} is not valid TOML: {error}", "gnomon init COMMAND shows how it is written"
+        ) from error
+    settings.source = str(path)
+    return settings
 
 
 def _one_line(error: CycloptsError) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
-from gnomon.formats.modeldir import resolve
+from gnomon.formats.modeldir import read_model_dir, resolve
 from gnomon.recipes.demo import demo_questions, demo_teacher
 from gnomon.recipes.settings import ReadSettings, SplitSettings
 from gnomon.reporting.console import Console
@@ -66,9 +66,9 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
     )
     for decision in inputs.decisions:
         console.say(f"  {decision}")
-    parts = {"train": inputs.train, "valid": inputs.valid, "test": inputs.test}
-    sizes = ", ".join(f"{len(part.examples):,} {name}" for name, part in parts.items())
-    console.say(f"  {sizes}; {len(inputs.labels)} labels")
+    parts = {"train": inputs.train, "validate": inputs.valid, "test": inputs.test}
+    sizes = ", ".join(f"{len(part):,} to {name}" for name, part in parts.items())
+    console.say(f"  {len(inputs.labels)} labels; {sizes}")
     return inputs
 
 
@@ -107,7 +107,9 @@ def find_teacher(name: str) -> Path:
     """The folder of a teacher: "demo", a folder, a run folder (its best model), or a hub name."""
     if name == DEMO:
         return demo_teacher()
-    return resolve(resolve_model(name))
+    folder = resolve(resolve_model(name))
+    read_model_dir(folder)  # a damaged or pickled one is refused before anything is written
+    return folder
 
 
 def examine(inputs: Inputs, tokenizer: Tokenizer | None, max_length: int | None) -> QualityReport:
