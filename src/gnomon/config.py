@@ -36,6 +36,15 @@ def field_help(config: type[Any]) -> Mapping[str, str]:
     return found
 
 
+def ordered_fields(config: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields as a reader wants them: what must be given, then a class's own, then what it shares with others."""
+    own = set(config.__dict__.get("__annotations__", {}))
+    return sorted(
+        dataclasses.fields(config),
+        key=lambda field: (_default(field) is not dataclasses.MISSING, field.name not in own),
+    )
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """The settings as plain TOML values, nested as the dataclasses are; fields that are None are left out."""
     return {
@@ -84,7 +93,7 @@ def _section(config: type, *, prefix: str) -> list[str]:
     hints = typing.get_type_hints(config)
     plain: list[str] = []
     nested: list[str] = []
-    for field in dataclasses.fields(config):
+    for field in ordered_fields(config):
         kind = hints[field.name]
         name = f"{prefix}{field.name}"
         text = field_help(config).get(field.name, "")

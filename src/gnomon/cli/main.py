@@ -21,7 +21,7 @@ from rich.console import Console as RichConsole
 
 from gnomon import __version__
 from gnomon.cli.table import COMMANDS, Command, find
-from gnomon.config import field_help
+from gnomon.config import field_help, ordered_fields
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
 
@@ -96,7 +96,7 @@ def _as_command(command: Command) -> Callable[..., None]:
         if as_json:
             print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
         else:
-            RichConsole(highlight=False, soft_wrap=not sys.stdout.isatty()).print(result.shown())
+            RichConsole(highlight=False, soft_wrap=not sys.stdout.isatty(), markup=False).print(result.shown())
 
     parameters = [*_parameters(settings, several), *_COMMON]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def _as_command(command: Command) -> Callable[..., None]:
 
 def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Parameter]:
     hints = typing.get_type_hints(settings)
-    fields = sorted(dataclasses.fields(settings), key=lambda field: bool(field.kw_only))
+    fields = sorted(ordered_fields(settings), key=lambda field: bool(field.kw_only))
     positional = [field.name for field in fields if not field.kw_only]
     if several:
         text = "; then ".join(field_help(settings)[name].rstrip(".") for name in positional)

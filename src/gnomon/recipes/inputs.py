@@ -66,9 +66,12 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
     )
     for decision in inputs.decisions:
         console.say(f"  {decision}")
-    parts = {"train": inputs.train, "validate": inputs.valid, "test": inputs.test}
-    sizes = ", ".join(f"{len(part):,} to {name}" for name, part in parts.items())
-    console.say(f"  {len(inputs.labels)} labels; {sizes}")
+    if settings.valid and settings.test:
+        console.say(
+            f"  {len(inputs.train):,} texts to train, {len(inputs.valid):,} to validate, {len(inputs.test):,} to test"
+        )
+    shown = ", ".join(inputs.labels[:12]) + (", ..." if len(inputs.labels) > 12 else "")
+    console.say(f"  {len(inputs.labels)} labels: {shown}")
     return inputs
 
 
