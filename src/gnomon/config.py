@@ -38,7 +38,7 @@ def field_help(config: type[Any]) -> Mapping[str, str]:
 
 def ordered_fields(config: type[Any]) -> list[dataclasses.Field[Any]]:
     """The fields as a reader wants them: what must be given, then a class's own, then what it shares with others."""
-    own = set(config.__dict__.get("__annotations__", {}))
+    own = inspect.get_annotations(config)
     return sorted(
         dataclasses.fields(config),
         key=lambda field: (_default(field) is not dataclasses.MISSING, field.name not in own),

@@ -61,6 +61,7 @@ def _dispatch(words: list[str]) -> None:
     command, rest = found
     config, rest = _config_files(rest)
     app = App(name=f"gnomon {command.name}", version_flags=[], config=config, help_format="plaintext")
+    app["--help"].show = False
     app.default(_as_command(command))
     app(rest, exit_on_error=False, print_error=False, result_action="return_value")
 
@@ -118,17 +119,18 @@ def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Paramete
         if several and not field.kw_only:
             continue
         kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        described = _described(hints[field.name], help=field_help(settings).get(field.name, ""))
-        yield inspect.Parameter(field.name, kind, default=_default(field), annotation=described)
+        text = field_help(settings).get(field.name, "")
+        yield _parameter(field.name, kind, hints[field.name], text, _default(field))
 
 
-def _described(kind: Any, **parameter: Any) -> Any:
-    return Annotated[kind, Parameter(**parameter)]
+def _parameter(name: str, kind: Any, type_: Any, text: str, default: Any) -> inspect.Parameter:
+    shown = default not in (inspect.Parameter.empty, None, False, ())
+    described = Annotated[type_, Parameter(help=text, negative="", show_default=shown)]
+    return inspect.Parameter(name, kind, default=default, annotation=described)
 
 
 def _option(name: str, text: str, kind: Any, default: Any) -> inspect.Parameter:
-    annotation = _described(kind, help=text, negative="")
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return _parameter(name, inspect.Parameter.KEYWORD_ONLY, kind, text, default)
 
 
 _COMMON = (
