@@ -6,6 +6,7 @@ int64 [B, T] and gives `logits` float32 [B, C]; real tokens come first in a row,
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,11 @@ class Graph:
     def float_mask(self) -> str:
         """The mask as float32 [B, T], 1 on real tokens."""
         return self.node("Cast", MASK, to=TensorProto.FLOAT)
+
+    @cached_property
+    def real(self) -> str:
+        """The mask as bool [B, T, 1]."""
+        return self.node("Unsqueeze", self.node("Cast", MASK, to=TensorProto.BOOL), self.integers(2))
 
     def lengths(self) -> str:
         """The number of real tokens of each row, int32 [B]."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from onnx import TensorProto
 
-from gnomon.deploy.graph import MASK, Graph
+from gnomon.deploy.graph import Graph
 from gnomon.models.base import HeadConfig
 
 _LOWEST = np.array(np.finfo(np.float32).min)
@@ -32,9 +31,7 @@ def pool(graph: Graph, hidden: str, head: HeadConfig, arrays: Mapping[str, np.nd
     if head.pooling == "first":
         return graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
     if head.pooling == "max":
-        real = graph.node("Unsqueeze", graph.node("Cast", MASK, to=TensorProto.BOOL), graph.integers(2))
-        lowest = graph.constant(_LOWEST)
-        covered = graph.node("Where", real, hidden, lowest)
+        covered = graph.node("Where", graph.real, hidden, graph.constant(_LOWEST))
         return graph.node("ReduceMax", covered, graph.integers(1), keepdims=0)
     weights = graph.node("Unsqueeze", _weights(graph, hidden, head, arrays), graph.integers(1))
     return graph.node("Squeeze", graph.node("MatMul", weights, hidden), graph.integers(1))
@@ -51,7 +48,5 @@ def _weights(graph: Graph, hidden: str, head: HeadConfig, arrays: Mapping[str, n
         return graph.node("Sub", mask, shifted)
     # As a matrix [D, 1]: by a vector [D], onnxruntime 1.32 multiplies wrongly where `hidden` is a transposed tensor.
     scores = graph.node("MatMul", hidden, graph.constant(arrays["head.pool.score.weight"].T))
-    scores = graph.node("Squeeze", scores, graph.integers(2))
-    real = graph.node("Cast", MASK, to=TensorProto.BOOL)
-    lowest = graph.constant(_LOWEST)
-    return graph.node("Softmax", graph.node("Where", real, scores, lowest), axis=1)
+    scores = graph.node("Where", graph.real, scores, graph.constant(_LOWEST))
+    return graph.node("Softmax", graph.node("Squeeze", scores, graph.integers(2)), axis=1)
