@@ -34,11 +34,13 @@ def bargain(student: Candidate, teacher: Candidate) -> str:
 def sentences(frontier: Frontier, pick: Candidate | None = None) -> tuple[str, ...]:
     """What stands behind the headline: the pick's accuracy, what the teacher brought, and the control."""
     pick = pick or frontier.picked
-    said = [
-        f"{pick.name} answers {percent(pick.test.accuracy.value)} of the test texts right "
-        f"(95 % interval {span(pick.test.accuracy)})"
-        + (f" and agrees with the teacher on {percent(pick.test.agreement.value)}." if pick.role == "student" else ".")
-    ]
+    answers = f"{percent(pick.test.accuracy.value)} of the test texts right (95 % interval {span(pick.test.accuracy)})"
+    said = [f"{pick.name} answers {answers}."]
+    if pick.role == "student":
+        kept, agreement = span(pick.test.kept), percent(pick.test.agreement.value)
+        said[0] = (
+            f"{pick.name} answers {answers}; it keeps {kept} % of the teacher's and agrees with it on {agreement}."
+        )
     twin = frontier.twin(pick.name)
     if twin is not None:
         brought = pick.test.accuracy.value - twin.test.accuracy.value
