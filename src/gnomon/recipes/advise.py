@@ -8,10 +8,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from gnomon.errors import GnomonError
-from gnomon.formats.files import read_json
 from gnomon.measure.budget import Advice, Budget, advise
-from gnomon.measure.frontier import Frontier
+from gnomon.recipes.frontier import read_frontier
 from gnomon.reporting.console import Console
 
 
@@ -57,10 +55,7 @@ class AdviseResult:
 
 def run(config: Config, console: Console | None = None) -> AdviseResult:
     """Choose. Raises GnomonError when the run has no frontier, or when nothing fits, naming the nearest."""
-    path = config.run / "frontier.json"
-    if not path.is_file():
-        raise GnomonError(f"{config.run} holds no finished frontier", "gnomon frontier DATA --teacher DIR --out RUN")
-    frontier = Frontier.from_dict(read_json(path), source=str(path))
+    frontier = read_frontier(config.run)
     budget = Budget(
         latency_ms=config.latency_ms,
         size_mb=config.size_mb,

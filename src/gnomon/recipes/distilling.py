@@ -22,9 +22,9 @@ from gnomon.recipes.training import VALID_BATCH, save_and_deploy, train_stage
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
 from gnomon.runtime.predictor import load_predictor
+from gnomon.runtime.threads import available_processors
 from gnomon.text.batches import Batches
 from gnomon.train.plan import Plan
-from gnomon.train.threads import available_processors
 
 _PROVED_ROWS = 32
 

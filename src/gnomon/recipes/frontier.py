@@ -6,8 +6,11 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 
+from gnomon.errors import GnomonError
+from gnomon.formats.files import read_json
 from gnomon.measure.frontier import Frontier
 from gnomon.recipes.extras import need_training
 from gnomon.recipes.inputs import Inputs, examine, find_teacher, read, read_inputs, report_findings
@@ -103,9 +106,21 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
         return FrontierResult(out, None, _planned(config, specs, inputs, length))
     resume = f"gnomon frontier {config.data} --teacher {config.teacher} --out {out}"
     with Run.start(out, run_settings(config), overwrite=config.overwrite, resume_command=resume) as run_:
+        if run_.figures:
+            console.say(f"  {out} is finished: nothing is left to do")
+            run_.finish(**run_.figures)
+            return FrontierResult(out, read_frontier(out), {})
         run_.update(seed=config.seed, data=inputs.hashes)
         frontier = _go(config, specs, inputs, more, folder, length, report, run_, console)
     return FrontierResult(out, frontier, {})
+
+
+def read_frontier(run: Path) -> Frontier:
+    """The frontier that a finished run holds; GnomonError when there is none or the file is damaged."""
+    path = run / "frontier.json"
+    if not path.is_file():
+        raise GnomonError(f"{run} holds no finished frontier", "gnomon frontier DATA --teacher DIR --out RUN")
+    return Frontier.from_dict(read_json(path), source=str(path))
 
 
 def _go(
@@ -120,10 +135,11 @@ def _go(
     console: Console,
 ) -> Frontier:
     """Every stage in order; each is taken from the run folder where an earlier start finished it."""
+    from gnomon.measure.controls import fit_control
     from gnomon.recipes.candidates import TEACHER, Entry, measure
     from gnomon.recipes.distilling import distil_student, prepare_lesson
     from gnomon.recipes.frontier_report import write_frontier
-    from gnomon.recipes.tuning import fit_control, tune_teacher, tuning_plan
+    from gnomon.recipes.tuning import tune_teacher, tuning_plan
     from gnomon.runtime.threads import thread_counts
 
     console.stages = _stages(specs)
@@ -149,10 +165,16 @@ def _go(
             name = f"{spec.name}-gold" if gold_only else spec.name
             child = run.child(name)
             path = distil_student(spec, lesson, run=child, gold_only=gold_only, console=console)
-            role, twin_of = ("gold_twin", spec.name) if gold_only else ("student", None)
-            entries.append(Entry(name, role, path, child, twin_of))
-    with console.stage("control") as tick:
-        control = fit_control(inputs, seed=config.seed)
+            entries.append(
+                Entry(name, "gold_twin", path, child, twin_of=spec.name)
+                if gold_only
+                else Entry(name, "student", path, child)
+            )
+    with console.stage("control"):
+        train, valid = (np.array(inputs.label_ids(part)) for part in (inputs.train, inputs.valid))
+        control = fit_control(
+            inputs.train.texts, train, inputs.valid.texts, valid, num_labels=len(inputs.labels), seed=config.seed
+        )
     with console.stage("measure") as tick:
         measured = measure(entries, control, inputs, root=run.path, threads=thread_counts(), tick=tick)
     with console.stage("report"):

@@ -1,0 +1,89 @@
+"""The last stage of a frontier: frontier.json, and the page to send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.formats.files import write_json, write_text
+from gnomon.measure.classification import confusion, per_class
+from gnomon.measure.frontier import Frontier
+from gnomon.recipes.candidates import TEACHER, Entry, Measured
+from gnomon.recipes.inputs import Inputs
+from gnomon.reporting.console import Console
+from gnomon.reporting.html import Disagreement, ReportExtras, report_page
+from gnomon.runs import Run, host, versions
+from gnomon.text.quality import QualityReport
+
+_DISAGREEMENTS = 20
+
+
+def write_frontier(
+    measured: Measured,
+    entries: Sequence[Entry],
+    inputs: Inputs,
+    doctor: QualityReport,
+    *,
+    run: Run,
+    settings: Mapping[str, Any],
+    console: Console,
+) -> Frontier:
+    """Choose, write frontier.json and report.html into the run, and mark it finished."""
+    frontier = Frontier.of(measured.candidates, data=_data(inputs), host=host() | versions(), settings=settings)
+    write_json(run.path / "frontier.json", frontier.to_dict())
+    seconds = {
+        **run.info.get("stage_seconds", {}),
+        **{name: round(value, 2) for name, value in console.seconds.items()},
+    }
+    run.update(stage_seconds=seconds)
+    gold = np.array(inputs.label_ids(inputs.test))
+    extras = ReportExtras(
+        labels=inputs.labels,
+        curves={
+            entry.name: [record for record in entry.run.records() if record["event"] == "eval"] for entry in entries
+        },
+        confusion={
+            name: confusion(gold, given.classes, num_labels=len(inputs.labels)).tolist()
+            for name, given in measured.test_answers.items()
+        },
+        per_class={
+            name: per_class(gold, given.classes, num_labels=len(inputs.labels))
+            for name, given in measured.test_answers.items()
+        },
+        disagreements=_disagreements(frontier.pick, measured, inputs, gold),
+        doctor=doctor.to_dict(),
+        stage_seconds=seconds,
+        cold_start_seconds=measured.cold_start_seconds,
+        proofs={entry.name: entry.run.figures.get("proofs", []) for entry in entries if entry.role == "student"},
+        decisions=inputs.decisions,
+    )
+    write_text(run.path / "report.html", report_page(frontier, extras))
+    run.finish(pick=frontier.pick, frontier=list(frontier.frontier))
+    return frontier
+
+
+def _data(inputs: Inputs) -> dict[str, Any]:
+    sizes = {"train": len(inputs.train), "valid": len(inputs.valid), "test": len(inputs.test)}
+    return {"source": inputs.train.source, "rows": sizes, "labels": list(inputs.labels), "sha256": inputs.hashes}
+
+
+def _disagreements(pick: str, measured: Measured, inputs: Inputs, gold: np.ndarray) -> tuple[Disagreement, ...]:
+    """The test texts on which the pick departs from the teacher, where it was surest of its own answer first."""
+    if pick == TEACHER:
+        return ()
+    student, teacher = measured.test_answers[pick], measured.test_answers[TEACHER]
+    apart = np.flatnonzero(student.classes != teacher.classes)
+    surest = apart[np.argsort(-student.probabilities[apart, student.classes[apart]], kind="stable")]
+    return tuple(
+        Disagreement(
+            text=inputs.test.texts[row],
+            gold=inputs.labels[gold[row]],
+            teacher=inputs.labels[teacher.classes[row]],
+            teacher_probability=float(teacher.probabilities[row, teacher.classes[row]]),
+            student=inputs.labels[student.classes[row]],
+            student_probability=float(student.probabilities[row, student.classes[row]]),
+        )
+        for row in surest[:_DISAGREEMENTS].tolist()
+    )
