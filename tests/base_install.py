@@ -15,7 +15,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from families import CASES, TEXTS, small_model
-
 from gnomon.deploy.deploy import deploy
 
 ROOT = Path(__file__).resolve().parents[1]
