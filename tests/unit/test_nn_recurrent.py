@@ -30,7 +30,6 @@ def test_each_text_is_run_as_if_alone(cell: str, bidirectional: bool, layers: in
     x, mask = batch(lengths, 3)
     hidden = run_recurrent(module, x, mask)
     assert hidden.shape == (*mask.shape, 8 if bidirectional else 4)
-    assert not hidden[~mask].any()
     for row, length in enumerate(lengths):
         if length:
             alone = module(x[row : row + 1, :length])[0][0]

@@ -31,7 +31,7 @@ class ConvolutionalConfig:
 
 
 class ConvolutionalBackbone(Backbone):
-    """A token table and layers of convolutions of several widths; hidden is zero beyond each text."""
+    """A token table and layers of convolutions of several widths."""
 
     family = "convolutional"
 
@@ -59,17 +59,13 @@ class ConvolutionalBackbone(Backbone):
 
     def forward(self, ids: Tensor, *, mask: Tensor | None = None, taps: Taps | None = None) -> Output:
         """`ids`, `mask` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N."""
-        beyond = None if mask is None else ~mask.unsqueeze(-1)
-        x = _cleared(self.tokens(ids), beyond)
+        x: Tensor = self.tokens(ids)
         if taps is not None:
             taps("embeddings", x)
         for index, layer in enumerate(self.layers):
-            y = _cleared(layer(self.dropout(x)), beyond)
+            seen = x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)
+            y = layer(self.dropout(seen))
             x = x + y if index else y
             if taps is not None:
                 taps(f"layers.{index}", x)
         return Output(x)
-
-
-def _cleared(x: Tensor, beyond: Tensor | None) -> Tensor:
-    return x if beyond is None else x.masked_fill(beyond, 0.0)

@@ -31,7 +31,7 @@ class RecurrentConfig:
 
 
 class RecurrentBackbone(Backbone):
-    """A token table and torch's recurrent layers; hidden is [forward, backward], zero beyond each text."""
+    """A token table and torch's recurrent layers; hidden is [forward, backward]."""
 
     family = "recurrent"
 

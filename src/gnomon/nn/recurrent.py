@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn import functional as F
 
 from gnomon.errors import GnomonError, did_you_mean
 
@@ -27,19 +28,45 @@ def make_recurrent(
 
 
 def run_recurrent(module: nn.RNNBase, x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` [B, T, E], `mask` [B, T] bool, real tokens first -> hidden [B, T, D], zero beyond each text.
+    """`x` [B, T, E], `mask` [B, T] bool, real tokens first -> hidden [B, T, D], of no meaning beyond each text.
 
-    The backward direction starts at each text's last real token.
+    The forward direction needs no care: padding comes after the text. The backward direction runs forward over each
+    text reversed in place, so it too starts at a real token. Packed sequences give the same numbers, but take torch
+    off its fast path: an LSTM's step costs 1.4 to 2 times as much.
     """
-    if mask is None:
-        return _hidden(module(x))
-    lengths = mask.sum(dim=1).cpu()
-    if int(lengths.min()) == x.shape[1]:  # nothing to leave out, and torch's path without packing is faster
-        return _hidden(module(x))
-    packed = pack_padded_sequence(x, lengths.clamp_min(1), batch_first=True, enforce_sorted=False)
-    hidden, _ = pad_packed_sequence(module(packed)[0], batch_first=True, total_length=x.shape[1])
-    return hidden.masked_fill(~mask.unsqueeze(-1), 0.0)
+    if mask is None or not module.bidirectional:
+        hidden: Tensor = module(x)[0]
+        return hidden
+    x = x.transpose(0, 1)
+    order = _reversal(mask)
+    for layer in range(module.num_layers):
+        if layer:
+            x = F.dropout(x, module.dropout, module.training)
+        ahead = _run_direction(module, x, f"l{layer}")
+        back = _run_direction(module, _reordered(x, order), f"l{layer}_reverse")
+        x = torch.cat([ahead, _reordered(back, order)], dim=-1)
+    return x.transpose(0, 1)
 
 
-def _hidden(result: tuple[Tensor, object]) -> Tensor:
-    return result[0]
+def _reversal(mask: Tensor) -> Tensor:
+    """For each place of [T, B], flattened, the place whose vector it takes; padding keeps its own."""
+    rows, length = mask.shape
+    steps = torch.arange(length, device=mask.device)[:, None]
+    mirrored = mask.sum(dim=1) - 1 - steps
+    return (torch.where(mirrored >= 0, mirrored, steps) * rows + torch.arange(rows, device=mask.device)).flatten()
+
+
+def _reordered(x: Tensor, order: Tensor) -> Tensor:
+    return x.flatten(0, 1).index_select(0, order).view(x.shape)
+
+
+def _run_direction(module: nn.RNNBase, x: Tensor, suffix: str) -> Tensor:
+    """One layer in one direction, over `x` [T, B, E] -> [T, B, H]."""
+    names = (f"{kind}_{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    weights: list[Tensor] = [module.get_parameter(name) for name in names]
+    start = x.new_zeros(1, x.shape[1], module.hidden_size)
+    # biases, number of layers, dropout, training, bidirectional, batch first
+    options = (True, 1, 0.0, module.training, False, False)
+    if isinstance(module, nn.LSTM):
+        return torch.lstm(x, (start, start), weights, *options)[0]
+    return (torch.gru if isinstance(module, nn.GRU) else torch.rnn_tanh)(x, start, weights, *options)[0]
