@@ -59,6 +59,11 @@ class Graph:
         """The activation of Hugging Face's name `name`."""
         if name in ("relu", "tanh"):
             return self.node(name.capitalize(), x)
+        if name == "relu2":
+            positive = self.node("Relu", x)
+            return self.node("Mul", positive, positive)
+        if name == "silu":
+            return self.node("Mul", x, self.node("Sigmoid", x))
         if name == "gelu":
             return self.node("Gelu", x)
         if name in ("gelu_new", "gelu_pytorch_tanh"):

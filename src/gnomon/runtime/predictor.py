@@ -72,11 +72,10 @@ class Predictor:
         return self._score(self._encode(texts), batch_size)
 
     def _encode(self, texts: str | Sequence[str]) -> list[Encoded]:
-        if isinstance(texts, str):
-            return [self.tokenizer.encode(texts, max_length=self.max_length)]
-        if len(texts) == 1:
-            return [self.tokenizer.encode(texts[0], max_length=self.max_length)]
-        return self.tokenizer.encode_batch(texts, max_length=self.max_length)
+        listed = [texts] if isinstance(texts, str) else list(texts)
+        if len(listed) == 1:  # a batch uses the tokenizer's own threads, which can stall when many threads call at once
+            return [self.tokenizer.encode(listed[0], max_length=self.max_length)]
+        return self.tokenizer.encode_batch(listed, max_length=self.max_length)
 
     def _score(self, encoded: Sequence[Encoded], batch_size: int) -> np.ndarray:
         if not encoded:

@@ -91,7 +91,9 @@ class StaticScorer:
 def activation(name: str) -> Callable[[Floats], Floats]:
     """The activation of Hugging Face's name `name`."""
     functions: dict[str, Callable[[Floats], Floats]] = {
-        "relu": lambda x: np.maximum(x, np.float32(0)),
+        "relu": _relu,
+        "relu2": lambda x: np.square(_relu(x)),
+        "silu": lambda x: np.float32(0.5) * x * (1 + np.tanh(np.float32(0.5) * x)),  # no exponential to overflow
         "tanh": np.tanh,
         "gelu": _gelu,
         "gelu_new": _gelu_by_tanh,
@@ -113,6 +115,10 @@ def _masked_softmax(scores: Floats, mask: np.ndarray) -> Floats:
     np.exp(shares, out=shares)
     shares /= shares.sum(axis=1, keepdims=True)
     return shares
+
+
+def _relu(x: Floats) -> Floats:
+    return np.maximum(x, np.float32(0))
 
 
 def _gelu(x: Floats) -> Floats:
