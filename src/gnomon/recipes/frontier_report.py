@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,11 @@ import numpy as np
 from gnomon.formats.files import write_json, write_text
 from gnomon.measure.classification import confusion, per_class
 from gnomon.measure.frontier import Frontier
+from gnomon.measure.uncertainty import mean_difference, paired
 from gnomon.recipes.candidates import TEACHER, Entry, Measured
 from gnomon.recipes.inputs import Inputs
 from gnomon.reporting.console import Console
-from gnomon.reporting.html import Disagreement, ReportExtras, report_page
+from gnomon.reporting.html import Disagreement, ReportExtras, report_html
 from gnomon.runs import Run, host, versions
 from gnomon.text.quality import QualityReport
 
@@ -39,29 +42,35 @@ def write_frontier(
     }
     run.update(stage_seconds=seconds)
     gold = np.array(inputs.label_ids(inputs.test))
+    given = {name: answers.classes for name, answers in measured.test_answers.items()}
+    twins = {entry.twin_of: entry.name for entry in entries if entry.twin_of is not None}
+    pairs = [(given[student], given[twin]) for student, twin in twins.items()]
     extras = ReportExtras(
+        title=Path(inputs.train.source).name,
+        made=time.strftime("%Y-%m-%d %H:%M"),
+        command=f"gnomon predict {run.path} 'a text'",
         labels=inputs.labels,
-        curves={
-            entry.name: [record for record in entry.run.records() if record["event"] == "eval"] for entry in entries
+        curves={entry.name: _evaluations(entry.run) for entry in entries},
+        confusion={name: confusion(gold, classes, num_labels=len(inputs.labels)) for name, classes in given.items()},
+        per_class={name: per_class(gold, classes, num_labels=len(inputs.labels)) for name, classes in given.items()},
+        against_teacher={
+            name: paired(gold, classes, given[TEACHER]) for name, classes in given.items() if name != TEACHER
         },
-        confusion={
-            name: confusion(gold, given.classes, num_labels=len(inputs.labels)).tolist()
-            for name, given in measured.test_answers.items()
-        },
-        per_class={
-            name: per_class(gold, given.classes, num_labels=len(inputs.labels))
-            for name, given in measured.test_answers.items()
-        },
+        against_twin={student: paired(gold, given[student], given[twin]) for student, twin in twins.items()},
+        mean_against_twins=mean_difference(gold, pairs) if pairs else None,
         disagreements=_disagreements(frontier.pick, measured, inputs, gold),
         doctor=doctor.to_dict(),
         stage_seconds=seconds,
-        cold_start_seconds=measured.cold_start_seconds,
         proofs={entry.name: entry.run.figures.get("proofs", []) for entry in entries if entry.role == "student"},
         decisions=inputs.decisions,
     )
-    write_text(run.path / "report.html", report_page(frontier, extras))
+    write_text(run.path / "report.html", report_html(frontier, extras))
     run.finish(pick=frontier.pick, frontier=list(frontier.frontier))
     return frontier
+
+
+def _evaluations(run: Run) -> list[dict[str, Any]]:
+    return [record for record in run.records() if record["event"] == "eval"]
 
 
 def _data(inputs: Inputs) -> dict[str, Any]:
