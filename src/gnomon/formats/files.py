@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from gnomon.errors import GnomonError
 
@@ -42,12 +42,19 @@ def _explain(error: OSError, path: Path, doing: str) -> GnomonError:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` atomically, making parent folders."""
+    with new_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a temporary file beside `path`, to be written piece by piece; on success it takes `path`'s name."""
     with explained(path, doing="write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o666 & ~_umask())
