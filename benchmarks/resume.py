@@ -33,6 +33,7 @@ from gnomon.text.batches import Batches
 from gnomon.text.tokenizer import Tokenizer
 from gnomon.text.trim import trim
 from gnomon.train.engine import Plan, fit
+from gnomon.train.hooks import Hook, Step
 
 FAMILIES_HERE = ("static", "recurrent", "encoder")
 MAX_LENGTH = 32
@@ -45,6 +46,19 @@ def backbone_of(family: str, vocab_size: int) -> Backbone:
     if family == "recurrent":
         return RecurrentBackbone(RecurrentConfig(vocab_size, 32, 32))
     return EncoderBackbone(EncoderConfig(vocab_size, 32, 2, 4, 64, max_position_embeddings=MAX_LENGTH))
+
+
+class Announce(Hook):
+    """Says on standard output, after its first update, that it trains, and where it went on from."""
+
+    def __init__(self, last: Path | None) -> None:
+        self._line = f"trains from {last.name if last else 'the start'}"
+
+    def on_step(self, step: Step) -> None:
+        """The first update of this process."""
+        if self._line:
+            print(self._line, flush=True)
+        self._line = ""
 
 
 def prepare(path: Path) -> None:
@@ -74,12 +88,10 @@ def train(folder: Path, data_file: Path, family: str, updates: int, checkpoint_s
     head = FAMILIES[family].head(backbone.config)
     model = Model(backbone, head, tokenizer=tokenizer, labels=data["names"], max_length=MAX_LENGTH)
     plan = Plan(
-        steps=updates, accumulation=2, learning_rate=2e-3, evaluate_every=25, log_every=7,
+        steps=updates, accumulation=2, learning_rate=2e-3, evaluate_every=50, log_every=7,
         checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
     run = Run(folder)
-    last = run.pointed("last")
-    print(f"training from {last.name if last else 'the start'}", flush=True)
     fit(
         model,
         Classification(data["names"], pad_id=tokenizer.pad_id),
@@ -87,6 +99,7 @@ def train(folder: Path, data_file: Path, family: str, updates: int, checkpoint_s
         plan,
         run=run,
         valid=Batches(rows[:200], lengths[:200], batch_size=64, shuffle=False),
+        hooks=[Announce(run.pointed("last"))],
     )
     model.save(folder / "model")
 
@@ -155,8 +168,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", nargs="+", default=FAMILIES_HERE, choices=FAMILIES_HERE)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--updates", type=int, default=800)
-    parser.add_argument("--checkpoint-seconds", type=float, default=0.25)
+    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--checkpoint-seconds", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train", type=Path, nargs=2, help="used by the script itself")
     arguments = parser.parse_args()

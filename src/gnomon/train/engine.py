@@ -68,8 +68,7 @@ class _Training:
         for source, purpose in ((batches, "train"), (valid, "validate")):
             if source is not None and source.steps_per_epoch == 0:
                 raise GnomonError(f"there is nothing to {purpose} on", "give at least one row")
-        self.windows_per_epoch = math.ceil(batches.steps_per_epoch / plan.accumulation)
-        self.total = plan.steps or plan.epochs * self.windows_per_epoch
+        self.total = plan.steps or plan.epochs * math.ceil(batches.steps_per_epoch / plan.accumulation)
         self.warmup = round(plan.warmup_share * self.total)
         self.optimizers = Optimizers(model, objective, plan)
         self.checkpoints = Checkpoints(run, model, objective, self.optimizers, plan)
@@ -161,7 +160,7 @@ class _Training:
             self.optimizers.step(rate)
             self.optimizers.zero_grad()
         step = Step(
-            place.step, self.total, self._passes(), sum(terms.values()), terms, plan.learning_rate * rate, length
+            place.step, self.total, self._passes(), sum(terms.values(), 0.0), terms, plan.learning_rate * rate, length
         )
         self._log(step)
         for hook in self.hooks:
@@ -226,6 +225,8 @@ class _Training:
         place = self.place
         if self.best and place.best_step != place.step:
             self.model.load_state_dict(self.best)
+        self.model.eval()
+        self.objective.eval()
         result = FitResult(
             steps=place.step,
             best_step=place.best_step if place.best else place.step,

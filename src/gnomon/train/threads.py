@@ -31,7 +31,7 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def choose_threads(step: Callable[[], None], candidates: Sequence[int] | None = None) -> ThreadChoice:
+def choose_threads(step: Callable[[], object], candidates: Sequence[int] | None = None) -> ThreadChoice:
     """Time `step` with each count of threads, interleaved, and set torch to the fastest.
 
     `candidates` None: powers of two up to the processors, and all of them. The best of three rounds counts,
