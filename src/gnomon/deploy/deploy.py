@@ -14,7 +14,7 @@ from gnomon.formats import files
 from gnomon.formats.arrays import to_bytes
 from gnomon.formats.modeldir import gnomon_section, read_config, update_gnomon_section
 from gnomon.measure.latency import interleaved, quickest
-from gnomon.models.base import TorchScorer
+from gnomon.models.base import HeadConfig, TorchScorer
 from gnomon.models.folders import Folder, load_model, read_folder
 from gnomon.runtime.onnx import OnnxScorer
 from gnomon.runtime.predictor import Predictor, Scorer, runtime_files, softmax
@@ -83,27 +83,30 @@ def _understood(source: Folder, reference: Reference | None) -> tuple[int, Refer
 
 def _build(source: Folder) -> tuple[str, bytes, Callable[[int], Scorer]]:
     """The runtime file's name and content, and what opens it with a number of threads."""
+    head = source.head
+    if not isinstance(head, HeadConfig):
+        raise GnomonError(f"{source.path} is no classifier: only models with a label head can be deployed")
     if source.family == "static":
-        built = build_static(source.head, source.arrays)
+        built = build_static(head, source.arrays)
         section = gnomon_section(read_config(source.path))
         return VECTORS, to_bytes(built), lambda threads: StaticScorer(built, section)
-    data = _graph(source)
+    data = _graph(source, head)
     return ONNX, data, lambda threads: OnnxScorer(data, threads=threads)
 
 
-def _graph(source: Folder) -> bytes:
+def _graph(source: Folder, head: HeadConfig) -> bytes:
     if source.family == "encoder":
         from gnomon.deploy.encoder import build_encoder
 
-        return build_encoder(source.config, source.head, source.arrays)
+        return build_encoder(source.config, head, source.arrays)
     if source.family == "recurrent":
         from gnomon.deploy.recurrent import build_recurrent
 
-        return build_recurrent(source.config, source.head, source.arrays)
+        return build_recurrent(source.config, head, source.arrays)
     if source.family == "convolutional":
         from gnomon.deploy.convolutional import build_convolutional
 
-        return build_convolutional(source.config, source.head, source.arrays)
+        return build_convolutional(source.config, head, source.arrays)
     raise GnomonError(f"no runtime is known for models of the family {source.family!r}")
 
 
