@@ -26,7 +26,7 @@ class EncoderOptions:
     """Some of the teacher's own layers."""
 
     family: ClassVar[str] = "encoder"
-    effort: ClassVar[Effort] = Effort(copies=4, epochs=3, batch_size=32, learning_rate=2e-4)
+    effort: ClassVar[Effort] = Effort(copies=6, epochs=1, batch_size=32, learning_rate=2e-4)
 
     num_layers: int = 2
     """How many, spread evenly from the first to the last."""
@@ -41,7 +41,7 @@ class RecurrentOptions:
     """A recurrent network over the teacher's projected word vectors."""
 
     family: ClassVar[str] = "recurrent"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=3, batch_size=128, learning_rate=2e-3)
+    effort: ClassVar[Effort] = Effort(copies=12, epochs=3, batch_size=128, learning_rate=4e-3)
 
     cell: str = "lstm"
     """rnn, lstm or gru."""
@@ -64,7 +64,7 @@ class ConvolutionalOptions:
     """Convolutions of several widths over the teacher's projected word vectors, pooled by their maximum."""
 
     family: ClassVar[str] = "convolutional"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=3, batch_size=128, learning_rate=2e-3)
+    effort: ClassVar[Effort] = Effort(copies=12, epochs=3, batch_size=128, learning_rate=3e-3)
 
     embedding_size: int = 128
     """Features of a token vector."""
@@ -85,7 +85,7 @@ class StaticOptions:
     """One vector a token, taken from the teacher's output for that token alone, and their weighted mean."""
 
     family: ClassVar[str] = "static"
-    effort: ClassVar[Effort] = Effort(copies=20, epochs=4, batch_size=256, learning_rate=4e-3)
+    effort: ClassVar[Effort] = Effort(copies=12, epochs=6, batch_size=256, learning_rate=4e-3)
 
     embedding_size: int = 256
     """Features of a token vector."""
@@ -131,9 +131,10 @@ FRONTIER = (
     StudentSpec("convolutional", ConvolutionalOptions()),
     StudentSpec("recurrent", RecurrentOptions()),
     StudentSpec("encoder-2", EncoderOptions(num_layers=2)),
-    StudentSpec("encoder-3", EncoderOptions(num_layers=3)),
 )
 """The students a frontier has unless told otherwise, cheapest first."""
+
+_NAMED = {spec.name: spec for spec in (*FRONTIER, StudentSpec("encoder-3", EncoderOptions(num_layers=3)))}
 
 
 def parse_student(text: str) -> StudentSpec:
@@ -141,12 +142,11 @@ def parse_student(text: str) -> StudentSpec:
 
     Raises GnomonError for an unknown family, an unknown option, or a value of the wrong kind.
     """
-    known = {spec.name: spec for spec in FRONTIER}
-    if text in known:
-        return known[text]
+    if text in _NAMED:
+        return _NAMED[text]
     family, _, rest = text.partition(":")
     if family not in _FAMILIES:
-        raise GnomonError(f"unknown student {family!r}", did_you_mean(family, {*_FAMILIES, *known}))
+        raise GnomonError(f"unknown student {family!r}", did_you_mean(family, {*_FAMILIES, *_NAMED}))
     options = _FAMILIES[family]
     hints = typing.get_type_hints(options)
     names = [field.name for field in dataclasses.fields(options)]
@@ -155,7 +155,7 @@ def parse_student(text: str) -> StudentSpec:
         if name not in names:
             raise GnomonError(f"{family} students have no option {name!r}", did_you_mean(name, names))
     made = options(**{name: _value(hints[name], value, where=f"{text}: {name}") for name, value in given.items()})
-    default = next((spec for spec in FRONTIER if spec.options == made), None)
+    default = next((spec for spec in _NAMED.values() if spec.options == made), None)
     return default or StudentSpec(re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-"), made)
 
 

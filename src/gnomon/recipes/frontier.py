@@ -48,7 +48,7 @@ class Config(SplitSettings, RunSettings):
     """More text, without labels, for the teacher to label."""
     student: tuple[str, ...] = ()
     """Students to train (may be given several times): a family, a name such as encoder-3, or a family with options.
-    Default: static, static-ngrams, convolutional, recurrent, encoder-2, encoder-3."""
+    Default: static, static-ngrams, convolutional, recurrent, encoder-2."""
     tune: TuneSettings = field(default_factory=TuneSettings)
     """How the teacher is tuned."""
     distil: DistilSettings = field(default_factory=DistilSettings)
