@@ -16,6 +16,7 @@ from gnomon.errors import GnomonError
 
 Classes = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
+Probabilities = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,19 @@ def never_predicted(gold: Classes, predicted: Classes) -> list[int]:
     """The classes that occur in `gold` and never in `predicted`: a rare class that was given up."""
     check_rows(gold, predicted)
     return [int(index) for index in np.setdiff1d(gold, predicted)]
+
+
+def worst_disagreements(teacher: Probabilities, student: Probabilities, *, limit: int = 20) -> list[int]:
+    """Rows where the answers of `teacher` [N, C] and `student` [N, C] differ, the most at odds first.
+
+    Two are at odds by what the teacher gives its own answer beyond what the student gives it.
+    """
+    check_rows(teacher, student)
+    answers = teacher.argmax(axis=1)
+    differing = np.flatnonzero(answers != student.argmax(axis=1))
+    columns = answers[differing]
+    odds = teacher[differing, columns] - student[differing, columns]
+    return [int(row) for row in differing[np.argsort(-odds, kind="stable")][:limit]]
 
 
 def macro_f1_of_counts(hits: npt.NDArray[Any], gold: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> Floats:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -150,16 +150,21 @@ class Frontier:
         return frontier
 
 
-def pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The teacher and the students that no other of them beats in test accuracy and median latency, fastest first.
+def pareto(candidates: Sequence[Candidate], *, cost: Callable[[Candidate], float] | None = None) -> list[Candidate]:
+    """The teacher and the students that no other of them beats in test accuracy and `cost`, the cheapest first.
 
-    Gold twins and the control stay outside: they are the yardsticks that could refute the students, are drawn beside
-    the line, and are not offered for serving. The line is drawn from test figures and the pick chosen on validation,
-    so a pick may lie a little off the line.
+    `cost` is the median latency unless given. Gold twins and the control stay outside: they are the yardsticks that
+    could refute the students, are drawn beside the line, and are not offered for serving. The line is drawn from test
+    figures and the pick chosen on validation, so a pick may lie a little off the line.
     """
-    offered = [candidate for candidate in candidates if candidate.role in ("teacher", "student")]
-    left = [one for one in offered if not any(_beats(other, one) for other in offered)]
-    return sorted(left, key=lambda candidate: (candidate.p50_ms, candidate.name))
+    cost = cost or (lambda candidate: candidate.p50_ms)
+    points = [(one, one.test.accuracy.value, cost(one)) for one in candidates if one.role in ("teacher", "student")]
+    left = [
+        (price, one.name, one)
+        for one, accuracy, price in points
+        if not any(a >= accuracy and c <= price and (a > accuracy or c < price) for _, a, c in points)
+    ]
+    return [one for _, _, one in sorted(left, key=lambda entry: entry[:2])]
 
 
 def choose(candidates: Sequence[Candidate], *, minimum_kept: float = MINIMUM_KEPT) -> Candidate:
@@ -168,12 +173,6 @@ def choose(candidates: Sequence[Candidate], *, minimum_kept: float = MINIMUM_KEP
     floor = minimum_kept * teacher.valid.accuracy.value - 1e-9  # a share exactly at the floor passes
     able = [one for one in candidates if one.role == "student" and one.valid.accuracy.value >= floor]
     return min(able, key=lambda one: (one.p50_ms, -one.valid.accuracy.value, one.name), default=teacher)
-
-
-def _beats(one: Candidate, other: Candidate) -> bool:
-    better = one.test.accuracy.value - other.test.accuracy.value
-    faster = other.p50_ms - one.p50_ms
-    return better >= 0 and faster >= 0 and (better > 0 or faster > 0)
 
 
 def _teacher(candidates: Sequence[Candidate]) -> Candidate:

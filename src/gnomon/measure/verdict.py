@@ -103,3 +103,11 @@ def fraction(part: float, whole: float) -> str:
     if part <= 0 or whole <= 0:
         return "-"
     return f"1/{whole / part:.0f}" if whole >= 2 * part else f"{100 * part / whole:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """4.2 s, 42 s, 4 min 02 s, 1.4 h."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 100 else f"{seconds / 3600:.1f} h"
