@@ -88,11 +88,14 @@ def passages(log_probabilities: Floats, *, size: int, text_bytes: int) -> list[P
 def language_quality(scored: Sequence[Passage], *, resamples: int = RESAMPLES, seed: int = 0) -> LanguageQuality:
     """Perplexity and bits per byte over all passages (documents, or what `passages` made), each weighing by its size.
 
-    The intervals are percentile bootstraps over passages. Raises ValueError when no token was scored.
+    The intervals are percentile bootstraps over passages. Raises ValueError when no token was scored, or one as no
+    number: a softmax gives no token a probability of 0.
     """
     table = np.array([(passage.log_probability, passage.tokens, passage.bytes) for passage in scored], np.float64)
     if not len(table) or table[:, 1].sum() == 0 or table[:, 2].sum() == 0:
         raise ValueError("no token was scored")
+    if not np.isfinite(table).all():
+        raise ValueError("a log-probability is no finite number")
     generator = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // len(table))
     sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
@@ -101,23 +104,9 @@ def language_quality(scored: Sequence[Passage], *, resamples: int = RESAMPLES, s
     drawn = drawn[(drawn[:, 1] > 0) & (drawn[:, 2] > 0)]
     total = table.sum(axis=0)
     return LanguageQuality(
-        Interval.of_samples(_perplexity(total), _perplexities(drawn)),
-        Interval.of_samples(_bits(total), -drawn[:, 0] / math.log(2) / drawn[:, 2]),
+        Interval.of_samples(float(np.exp(-total[0] / total[1])), np.exp(-drawn[:, 0] / drawn[:, 1])),
+        Interval.of_samples(float(-total[0] / total[2] / math.log(2)), -drawn[:, 0] / drawn[:, 2] / math.log(2)),
         tokens=int(total[1]),
         bytes=round(total[2]),
         passages=len(table),
     )
-
-
-def _perplexities(sums: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # a token of probability 0 has an infinite perplexity, and is shown as such
-        perplexities: Floats = np.exp(-sums[:, 0] / sums[:, 1])
-    return perplexities
-
-
-def _perplexity(sums: Floats) -> float:
-    return float(_perplexities(sums[None])[0])
-
-
-def _bits(sums: Floats) -> float:
-    return float(-sums[0] / math.log(2) / sums[2])
