@@ -138,7 +138,9 @@ def test_label_names_must_match_the_classifier(folder: Path) -> None:
         ({"model_type": "brt"}, "did you mean 'bert'"),
         ({"model_type": "gnomon_lstm"}, "unknown family"),
         ({"hidden_size": "32"}, "hidden_size is '32'"),
-        ({"hidden_size": None}, "hidden_size is None"),
+        ({"hidden_size": None}, "hidden_size"),
+        ({"gnomon": {"max_length": "32"}}, "max_length is '32'"),
+        ({"gnomon": {"head": [1]}}, r"HeadConfig are \[1\]"),
         ({"hidden_act": "swish9"}, "unknown activation 'swish9'"),
         ({"num_attention_heads": 5}, "5 heads do not divide the width 32"),
         ({"position_embedding_type": "relative_key"}, "relative positions"),
@@ -185,7 +187,9 @@ def test_a_tokenizer_larger_than_the_table_is_refused(folder: Path) -> None:
         load_model(folder)
 
 
-def test_a_model_that_says_too_much_length_is_refused() -> None:
+def test_labels_twice_and_too_much_length_are_refused() -> None:
     model = small_model("bert")
+    with pytest.raises(GnomonError, match="label names"):
+        Model(model.backbone, model.head_config, tokenizer=model.tokenizer, labels=["a", "a"], max_length=9)
     with pytest.raises(GnomonError, match="max_length 99"):
         Model(model.backbone, model.head_config, tokenizer=model.tokenizer, labels=LABELS, max_length=99)

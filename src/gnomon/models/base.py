@@ -108,6 +108,8 @@ class Model(nn.Module):
                 f"max_length {max_length} is more than the {backbone.max_positions} positions this model has",
                 f"choose max_length <= {backbone.max_positions}",
             )
+        if len(set(labels)) != len(labels):
+            raise GnomonError(f"the label names are {list(labels)}", "give each name once")
         self.backbone = backbone
         self.head_config = head
         self.head = LabelHead(

@@ -38,11 +38,13 @@ def family_named(name: str) -> Family:
     return FAMILIES[name]
 
 
-def parse_fields(kind: type[Any], values: Mapping[str, Any], *, where: str) -> Any:
+def parse_fields(kind: type[Any], values: Any, *, where: str) -> Any:
     """A config dataclass from JSON values (lists become tuples), each field's name and type checked.
 
     Raises GnomonError that names `where`, the field and its value.
     """
+    if not isinstance(values, Mapping):
+        raise GnomonError(f"{where}: the fields of {kind.__name__} are {values!r}", "expected an object")
     known = {item.name: item for item in fields(kind)}
     arguments = {}
     for name, value in values.items():

@@ -84,6 +84,9 @@ def read_folder(path: Path | str) -> Folder:
     else:
         known = [*LAYOUTS, *(f"gnomon_{family}" for family in FAMILIES)]
         raise GnomonError(f"{where}: unknown model_type {stored.model_type!r}", did_you_mean(stored.model_type, known))
+    max_length = section.get("max_length")
+    if not (max_length is None or (isinstance(max_length, int) and max_length > 0)):
+        raise GnomonError(f"{where}: max_length is {max_length!r}", "expected a whole number above 0")
     config = parse_fields(family_named(family).config, fields, where=where)
     arrays, heads, body = _named_arrays(stored, config)
     labels = label_names(stored.config)
@@ -93,7 +96,7 @@ def read_folder(path: Path | str) -> Folder:
         config=config,
         head=parse_fields(HeadConfig, head, where=where),
         labels=() if all(_PLACEHOLDER.fullmatch(name) for name in labels) else labels,
-        max_length=section.get("max_length"),
+        max_length=max_length,
         arrays=arrays,
         foreign_heads=heads,
         strangers=body,

@@ -147,7 +147,7 @@ def encoder_fields(config: Mapping[str, Any]) -> dict[str, Any]:
             "config.json asks for relative positions or a decoder, which gnomon does not compute",
             "use a model whose position_embedding_type is absolute and whose is_decoder is false",
         )
-    fields = {ours: config[theirs] for ours, theirs in layout.fields.items() if theirs in config}
+    fields = {ours: config[theirs] for ours, theirs in layout.fields.items() if config.get(theirs) is not None}
     fields |= {**layout.fixed, "model_type": model_type}
     return fields | {"position_offset": _position_offset(model_type, fields.get("pad_token_id"))}
 
