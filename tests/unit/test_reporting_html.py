@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -58,7 +59,7 @@ def _extras(**changed: object) -> ReportExtras:
         "title": "questions & more.csv",
         "labels": LABELS,
         "curves": {"static": [{"step": 1.0, "accuracy": 0.5}, {"step": 2.0, "accuracy": 0.8}]},
-        "confusion": {made.pick: confusion(GOLD, ANSWERS, num_labels=3)},
+        "confusion": {one.name: confusion(GOLD, ANSWERS, num_labels=3) for one in made.candidates},
         "per_class": {made.pick: per_class(GOLD, ANSWERS, num_labels=3)},
         "against_teacher": {made.pick: test},
         "against_twin": {made.pick: test},
@@ -128,6 +129,12 @@ def test_parts_without_figures_are_left_out() -> None:
         assert part not in text
     alone = type(made).of([candidate("t", "teacher", 0.9, 9.0)], data={}, host={}, settings={})
     assert "Serve the teacher, t" in Page(report_html(alone)).text
+
+
+def test_only_the_teachers_and_the_picks_confusions_are_drawn() -> None:
+    description = re.search(r'<desc id="confusion-description">([^<]*)', report_html(frontier(), _extras()))
+    assert description is not None
+    assert description.group(1) == "teacher: 5 of 8 right; convolutional: 5 of 8 right."
 
 
 def test_many_classes_become_a_table_of_confusions() -> None:

@@ -45,10 +45,10 @@ class Disagreement:
 class ReportExtras:
     """What the report shows beside the frontier; a part left out is left out of the page.
 
-    Mappings are by candidate name: `curves` evaluations with "step" and a metric, `confusion` counts [C, C] and
-    `per_class` scores in the order of `labels`, `against_teacher` and `against_twin` paired tests on the test texts,
-    `proofs` rows with "name", "figure" and "limit". `doctor` is QualityReport.to_dict(), `metric` the one of the
-    curves, `command` what serves the pick, `made` when the run ended.
+    Mappings are by candidate name: `curves` evaluations with "step" and `metric`, `confusion` counts [C, C] and
+    `per_class` scores in the order of `labels` (the teacher's and the pick's are shown), `against_teacher` and
+    `against_twin` paired tests on the test texts, `proofs` rows with "name", "figure" and "limit". `doctor` is
+    QualityReport.to_dict(), `command` what serves the pick, `made` when the run ended.
     """
 
     title: str = "Frontier"
@@ -82,7 +82,8 @@ def report_html(frontier: Frontier, extras: ReportExtras | None = None) -> str:
 def _view(frontier: Frontier, extras: ReportExtras) -> dict[str, Any]:
     """Everything the template shows, already in words: the template only lays out."""
     pick, teacher = frontier.picked, frontier.teacher
-    confusable = len(extras.labels) <= DRAWN_CLASSES
+    names = [name for name in dict.fromkeys((teacher.name, pick.name)) if name in extras.confusion]
+    drawn = {name: extras.confusion[name] for name in names} if len(extras.labels) <= DRAWN_CLASSES else {}
     return {
         "extras": extras,
         "headline": headline(frontier),
@@ -94,9 +95,7 @@ def _view(frontier: Frontier, extras: ReportExtras) -> dict[str, Any]:
         "size_figure": quality_against(frontier, "size"),
         "brought": _brought(frontier, extras),
         "curves_figure": learning_curves(extras.curves, frontier, metric=extras.metric) if extras.curves else "",
-        "confusion_figure": (
-            confusion_matrices(extras.confusion, extras.labels) if extras.confusion and confusable else ""
-        ),
+        "confusion_figure": confusion_matrices(drawn, extras.labels) if drawn else "",
         "confusions": _confusions(extras.confusion.get(pick.name), extras.labels),
         "classes": _classes(frontier, extras),
         "disagreements": [_disagreement(one) for one in extras.disagreements],
