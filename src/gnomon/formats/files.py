@@ -51,17 +51,18 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file beside `path`, to be written piece by piece; on success it takes `path`'s name."""
     with explained(path, doing="write"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                temporary.unlink()
             raise
         _sync_folder(path.parent)
 
@@ -95,7 +96,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     with explained(path, doing="write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        os.chmod(temporary, 0o777 & ~_umask())
+        temporary.chmod(0o777 & ~_umask())
     try:
         with explained(path, doing="write"):
             yield temporary
@@ -116,12 +117,12 @@ def _swap(temporary: Path, path: Path) -> None:
     old: Path | None = None
     if path.exists():
         old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old.")) / "old"
-        os.rename(path, old)
+        path.rename(old)
     try:
-        os.rename(temporary, path)
+        temporary.rename(path)
     except BaseException:
         if old is not None:
-            os.rename(old, path)
+            old.rename(path)
         raise
     _sync_folder(path.parent)
     if old is not None:
@@ -131,7 +132,7 @@ def _swap(temporary: Path, path: Path) -> None:
 def _sync_tree(folder: Path) -> None:
     for root, _, names in os.walk(folder):
         for name in names:
-            descriptor = os.open(os.path.join(root, name), os.O_RDONLY)
+            descriptor = os.open(Path(root) / name, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
