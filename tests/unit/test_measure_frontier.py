@@ -116,7 +116,7 @@ def test_the_verdict_says_what_to_serve_and_what_it_cost() -> None:
         "Serve convolutional: it keeps 97.5 % of the teacher's accuracy at 1/28 of its latency and 1/17 of its size."
     )
     said = " ".join(sentences(made))
-    assert "the teacher brought +2.0 points" in said
+    assert "the teacher brought 2.0 points" in said
     assert "convolutional is 3.6 points better, though their intervals overlap" in said
 
 
@@ -130,12 +130,24 @@ def test_a_control_that_is_as_good_is_not_hidden() -> None:
     assert "s is no better than it" in " ".join(sentences(made))
 
 
+def test_what_speaks_against_the_students_is_said() -> None:
+    everyone = [
+        candidate("t", "teacher", 0.95, 9.0),
+        candidate("s", "student", 0.80, 1.0),
+        candidate("g", "gold_twin", 0.85, 1.0, twin_of="s"),
+        candidate("tf-idf", "control", 0.89, 0.1),
+    ]
+    made = Frontier.of(everyone, data={}, host={}, settings={})
+    assert sentences(made)[-1].endswith("the teacher is 6.0 points better; no student is better than it.")
+    assert "the teacher cost 5.0 points" in sentences(made, made.named("s"))[1]
+
+
 def test_the_teacher_is_served_where_no_student_keeps_enough() -> None:
     everyone = [candidate("t", "teacher", 0.95, 9.0), candidate("s", "student", 0.7, 1.0)]
     made = Frontier.of(everyone, data={}, host={}, settings={})
-    assert headline(made).startswith("Serve the teacher, t: the best student, s, keeps 73.7 %")
+    assert headline(made).startswith("Serve the teacher: the best student, s, keeps 73.7 %")
     alone = Frontier.of(everyone[:1], data={}, host={}, settings={})
-    assert headline(alone) == "Serve the teacher, t: there is no student beside it."
+    assert headline(alone) == "Serve the teacher: there is no student beside it."
 
 
 def test_figures_are_written_with_the_digits_they_deserve() -> None:

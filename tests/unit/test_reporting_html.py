@@ -128,7 +128,7 @@ def test_parts_without_figures_are_left_out() -> None:
     for part in ("Learning curves", "Where it errs", "disagree most", "doctor", "time went", "proved"):
         assert part not in text
     alone = type(made).of([candidate("t", "teacher", 0.9, 9.0)], data={}, host={}, settings={})
-    assert "Serve the teacher, t" in Page(report_html(alone)).text
+    assert "Serve the teacher: there is no student" in Page(report_html(alone)).text
 
 
 def test_only_the_teachers_and_the_picks_confusions_are_drawn() -> None:

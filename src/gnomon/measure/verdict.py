@@ -6,22 +6,16 @@ from gnomon.measure.frontier import Candidate, Frontier
 from gnomon.measure.uncertainty import Interval
 
 
-def headline(frontier: Frontier, pick: Candidate | None = None) -> str:
-    """One sentence: what to serve (`pick`, or the frontier's own) and what that costs beside the teacher."""
-    pick, teacher = pick or frontier.picked, frontier.teacher
+def headline(frontier: Frontier) -> str:
+    """One sentence: what to serve, and what that costs beside the teacher."""
+    pick, teacher = frontier.picked, frontier.teacher
     if pick is not teacher:
         return f"Serve {pick.name}: it keeps {bargain(pick, teacher)}."
-    nearest = max(
-        (one for one in frontier.candidates if one.role == "student"),
-        key=lambda one: one.valid.accuracy.value,
-        default=None,
-    )
+    nearest = max(_students(frontier), key=lambda one: one.valid.accuracy.value, default=None)
     if nearest is None:
-        return f"Serve the teacher, {teacher.name}: there is no student beside it."
-    return (
-        f"Serve the teacher, {teacher.name}: the best student, {nearest.name}, "
-        f"keeps {percent(nearest.valid.kept.value)} of its accuracy on validation."
-    )
+        return "Serve the teacher: there is no student beside it."
+    kept = percent(nearest.valid.kept.value)
+    return f"Serve the teacher: the best student, {nearest.name}, keeps {kept} of its accuracy on validation."
 
 
 def bargain(student: Candidate, teacher: Candidate) -> str:
@@ -32,37 +26,46 @@ def bargain(student: Candidate, teacher: Candidate) -> str:
 
 
 def sentences(frontier: Frontier, pick: Candidate | None = None) -> tuple[str, ...]:
-    """What stands behind the headline: the pick's accuracy, what the teacher brought, and the control."""
+    """What stands behind serving `pick` (else the frontier's own): its accuracy, its gold-only twin, the control."""
     pick = pick or frontier.picked
-    answers = f"{percent(pick.test.accuracy.value)} of the test texts right (95 % interval {span(pick.test.accuracy)})"
-    said = [f"{pick.name} answers {answers}."]
+    name = "The teacher" if pick.role == "teacher" else pick.name
+    accuracy, test = percent(pick.test.accuracy.value), pick.test
+    said = f"{name} answers {accuracy} of the test texts right (95 % interval {span(test.accuracy)})"
     if pick.role == "student":
-        kept, agreement = span(pick.test.kept), percent(pick.test.agreement.value)
-        said[0] = (
-            f"{pick.name} answers {answers}; it keeps {kept} % of the teacher's and agrees with it on {agreement}."
-        )
+        said += f"; it keeps {span(test.kept)} % of the teacher's and agrees with it on {percent(test.agreement.value)}"
     twin = frontier.twin(pick.name)
-    if twin is not None:
-        brought = pick.test.accuracy.value - twin.test.accuracy.value
-        said.append(
-            f"The same student trained without the teacher reaches {percent(twin.test.accuracy.value)}: "
-            f"the teacher brought {points(brought)}."
-        )
+    beside = [] if twin is None else [_against_twin(pick, twin)]
     if frontier.control is not None:
-        said.append(_against_control(pick, frontier.control))
-    return tuple(said)
+        beside.append(_against_control(frontier, pick, frontier.control))
+    return (f"{said}.", *beside)
 
 
-def _against_control(pick: Candidate, control: Candidate) -> str:
-    lead = pick.test.accuracy.value - control.test.accuracy.value
-    known = (
-        f"The control, {control.name}, reaches {percent(control.test.accuracy.value)} at {milliseconds(control.p50_ms)}"
+def _against_twin(pick: Candidate, twin: Candidate) -> str:
+    brought = pick.test.accuracy.value - twin.test.accuracy.value
+    verb = "brought" if brought >= 0 else "cost"
+    return (
+        f"The same student trained without the teacher reaches {percent(twin.test.accuracy.value)}: "
+        f"the teacher {verb} {points(abs(brought)).removeprefix('+')}."
     )
+
+
+def _against_control(frontier: Frontier, pick: Candidate, control: Candidate) -> str:
+    accuracy, lead = percent(control.test.accuracy.value), pick.test.accuracy.value - control.test.accuracy.value
+    known = f"The control, {control.name}, reaches {accuracy} at {milliseconds(control.p50_ms)}"
+    name = "the teacher" if pick.role == "teacher" else pick.name
     if lead <= 0:
-        return f"{known}: {pick.name} is no better than it, so nothing learnt from the teacher pays here."
+        return f"{known}: {name} is no better than it."
     overlap = pick.test.accuracy.low <= control.test.accuracy.high
-    unsure = ", though their intervals overlap" if overlap else ""
-    return f"{known}: {pick.name} is {points(lead).removeprefix('+')} better{unsure}."
+    said = f"{known}: {name} is {points(lead).removeprefix('+')} better"
+    said += ", though their intervals overlap" if overlap else ""
+    students = _students(frontier)
+    if students and all(one.test.accuracy.value <= control.test.accuracy.value for one in students):
+        said += "; no student is better than it"
+    return f"{said}."
+
+
+def _students(frontier: Frontier) -> list[Candidate]:
+    return [one for one in frontier.candidates if one.role == "student"]
 
 
 def percent(share: float) -> str:

@@ -189,7 +189,9 @@ def _draw_curve(panel: Axes, curve: Curve, metric: str, colour: str, *, dashed: 
     steps = [point["step"] for point in curve]
     values = [100 * point[metric] for point in curve]
     panel.plot(steps, values, color=colour, linewidth=1.4 if dashed else 2, linestyle="--" if dashed else "-")
-    panel.plot(steps[-1], values[-1], marker="o", markersize=4, color=colour)
+    panel.plot(
+        steps[-1], values[-1], marker="o", markersize=5, color=PAPER if dashed else colour, markeredgecolor=colour
+    )
 
 
 def _draw_matrix(panel: Axes, matrix: Any) -> None:
