@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rich.console import RenderableType
 
@@ -12,6 +12,7 @@ from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import label_names, read_config
 from gnomon.recipes.extras import need_training
 from gnomon.recipes.inputs import Inputs, examine, find_teacher, read, read_inputs, read_unlabelled, report_findings
+from gnomon.recipes.result import Trained
 from gnomon.recipes.settings import DistilSettings, RunSettings, SplitSettings, run_folder, run_settings
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
@@ -38,17 +39,8 @@ class Config(SplitSettings, RunSettings, DistilSettings):
     """Train the twin that learns from the gold labels alone instead: the control."""
 
 
-@dataclass(frozen=True)
-class DistillResult:
-    """Where the student is, and its figures on validation text; `planned` says what a dry run would do."""
-
-    path: Path
-    figures: dict[str, Any]
-    planned: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Path, figures and plan."""
-        return {"path": str(self.path), "figures": self.figures, "plan": self.planned}
+class DistillResult(Trained):
+    """A distilled student."""
 
     def shown(self) -> RenderableType:
         """One sentence and how to go on."""

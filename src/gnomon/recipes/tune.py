@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 
 from gnomon.recipes.extras import need_training
 from gnomon.recipes.inputs import examine, find_teacher, read_inputs, report_findings
+from gnomon.recipes.result import Trained
 from gnomon.recipes.settings import RunSettings, SplitSettings, TuneSettings, run_folder, run_settings
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
@@ -27,17 +27,8 @@ class Config(SplitSettings, RunSettings, TuneSettings):
     """The model to tune: a folder, a run, a hub name, or "demo"."""
 
 
-@dataclass(frozen=True)
-class TuneResult:
-    """Where the tuned model is, and its figures on validation text; `planned` says what a dry run would do."""
-
-    path: Path
-    figures: dict[str, Any]
-    planned: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Path, figures and plan."""
-        return {"path": str(self.path), "figures": self.figures, "plan": self.planned}
+class TuneResult(Trained):
+    """A tuned teacher."""
 
     def shown(self) -> RenderableType:
         """One sentence and how to go on."""

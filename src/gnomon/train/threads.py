@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+
+from gnomon.runtime.threads import available_processors
 
 _ROUNDS = 3
 # A larger count must win by this much: two counts within the noise of a clock should give the same choice.
@@ -24,11 +25,6 @@ class ThreadChoice:
     def __str__(self) -> str:
         tried = ", ".join(f"{count}: {1000 * seconds:.1f} ms" for count, seconds in self.seconds.items())
         return f"{self.threads} (a step with {tried})"
-
-
-def available_processors() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_threads(step: Callable[[], object], candidates: Sequence[int] | None = None) -> ThreadChoice:
