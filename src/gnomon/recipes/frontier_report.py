@@ -16,6 +16,8 @@ from gnomon.measure.uncertainty import mean_difference, paired
 from gnomon.recipes.candidates import TEACHER, Entry, Measured
 from gnomon.recipes.inputs import Inputs
 from gnomon.reporting.console import Console
+from gnomon.reporting.drawing import standalone
+from gnomon.reporting.figures import quality_against
 from gnomon.reporting.html import Disagreement, ReportExtras, report_html
 from gnomon.runs import Run, host, versions
 from gnomon.text.quality import QualityReport
@@ -33,7 +35,7 @@ def write_frontier(
     settings: Mapping[str, Any],
     console: Console,
 ) -> Frontier:
-    """Choose, write frontier.json and report.html into the run, and mark it finished."""
+    """Choose, write frontier.json, frontier.svg and report.html into the run, and mark it finished."""
     frontier = Frontier.of(measured.candidates, data=_data(inputs), host=host() | versions(), settings=settings)
     write_json(run.path / "frontier.json", frontier.to_dict())
     seconds = {
@@ -64,6 +66,7 @@ def write_frontier(
         proofs={entry.name: entry.run.figures.get("proofs", []) for entry in entries if entry.role == "student"},
         decisions=inputs.decisions,
     )
+    write_text(run.path / "frontier.svg", standalone(quality_against(frontier, "latency")))
     write_text(run.path / "report.html", report_html(frontier, extras))
     run.finish(pick=frontier.pick, frontier=list(frontier.frontier))
     return frontier
