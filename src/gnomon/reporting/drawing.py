@@ -115,7 +115,8 @@ def drawing(name: str, *, width: float, height: float, title: str, description: 
 def standalone(svg: str) -> str:
     """A drawing as a file of its own: on white, whatever page it is shown on."""
     opening, rest = svg.split(">", 1)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{opening}>\n<rect width="100%" height="100%" fill="#ffffff"/>{rest}\n'
+    ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{opening}>\n{ground}{rest}\n'
 
 
 def _finished(svg: str, name: str, width: float, words: tuple[str, str]) -> str:
