@@ -22,6 +22,9 @@ _SIZES: dict[str, Any] = {"vocab_size": len(WORDS)}
 _ENCODER = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64} | _SIZES
 _ENCODER |= {"max_position_embeddings": 40}
 
+_DECODER = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48} | _SIZES
+_DECODER |= {"max_position_embeddings": 40}
+
 CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
     "bert": ("encoder", _ENCODER, None),
     "distilbert": (
@@ -38,6 +41,22 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
         "encoder",
         _ENCODER | {"norm_position": "pre", "hidden_act": "relu", "model_type": "gnomon_encoder"},
         HeadConfig("mean"),
+    ),
+    "llama": ("decoder", _DECODER | {"num_key_value_heads": 2}, None),
+    "qwen3-mean": ("decoder", _DECODER | {"qk_norm": True, "head_dim": 6}, HeadConfig("mean")),
+    "gpt2": (
+        "decoder",
+        _DECODER
+        | {"position_embedding_type": "learned", "norm": "layer", "gated": False, "hidden_act": "gelu_new"}
+        | {"attention_bias": True, "attention_output_bias": True, "mlp_bias": True},
+        HeadConfig("last", 20, "tanh"),
+    ),
+    "decoder-alibi-post-ngrams": (
+        "decoder",
+        _DECODER
+        | {"position_embedding_type": "alibi", "norm_position": "post", "gated": False, "hidden_act": "relu2"}
+        | {"num_ngram_buckets": 97, "ngram_sizes": (2, 3), "embedding_norm": True},
+        None,
     ),
     "lstm": ("recurrent", _SIZES | {"embedding_size": 12, "hidden_size": 16}, None),
     "gru-2-attention": (
@@ -56,6 +75,7 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
         _SIZES | {"embedding_size": 12, "channels": 8, "kernel_sizes": (1, 3, 6), "num_hidden_layers": 3},
         None,
     ),
+    "convolutional-causal": ("convolutional", _SIZES | {"embedding_size": 12, "channels": 8, "causal": True}, None),
     "static": ("static", _SIZES | {"embedding_size": 24}, None),
     "static-ngrams": (
         "static",
@@ -66,6 +86,9 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
 """Name -> family, config fields, head (None: the family's own)."""
 
 each_family = pytest.mark.parametrize("name", CASES)
+each_deployable = pytest.mark.parametrize(
+    "name", [name for name, (family, _, _) in CASES.items() if family != "decoder" and name != "convolutional-causal"]
+)
 
 
 def small_tokenizer() -> Tokenizer:

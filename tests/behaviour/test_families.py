@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from families import CASES, LABELS, TEXTS, each_family, small_batch, small_model, wider
 from torch.nn import functional as F
 
+from families import CASES, LABELS, TEXTS, each_family, small_batch, small_model, wider
 from gnomon.models.families import FAMILIES
 from gnomon.models.folders import load_model, read_folder
 

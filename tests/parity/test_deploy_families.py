@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from families import LABELS, TEXTS, WORDS, each_family, small_model
+from families import LABELS, TEXTS, WORDS, each_deployable, small_model
 from gnomon.deploy.deploy import deploy
 from gnomon.errors import GnomonError
 from gnomon.formats.arrays import read_arrays
@@ -40,7 +40,7 @@ def deployed(model: Model, folder: Path) -> Predictor:
     return load_predictor(folder)
 
 
-@each_family
+@each_deployable
 def test_the_deployed_model_answers_as_torch_does(name: str, tmp_path: Path) -> None:
     model = small_model(name)
     predictor = deployed(model, tmp_path / "m")
@@ -50,7 +50,7 @@ def test_the_deployed_model_answers_as_torch_does(name: str, tmp_path: Path) -> 
     assert [one.label for one in predictor.predict(MANY)] == [one.label for one in model.predict(MANY)]
 
 
-@each_family
+@each_deployable
 def test_a_deployed_batch_answers_as_each_text_alone(name: str, tmp_path: Path) -> None:
     predictor = deployed(small_model(name), tmp_path / "m")
     alone = np.concatenate([predictor.logits(text) for text in MANY])
@@ -58,7 +58,7 @@ def test_a_deployed_batch_answers_as_each_text_alone(name: str, tmp_path: Path) 
         np.testing.assert_allclose(predictor.logits(MANY, batch_size=size), alone, atol=1e-5)
 
 
-@each_family
+@each_deployable
 def test_more_padding_changes_no_deployed_logit(name: str, tmp_path: Path) -> None:
     predictor = deployed(small_model(name), tmp_path / "m")
     ids = np.array([[2, 5, 6, 7, 3]])

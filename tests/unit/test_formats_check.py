@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from families import LABELS, TEXTS, each_family, small_model
+from families import LABELS, TEXTS, each_deployable, small_model
 from gnomon.deploy.deploy import deploy
 from gnomon.errors import GnomonError
 from gnomon.formats.check import check_model_dir
@@ -36,7 +36,7 @@ def problems(folder: Path) -> list[str]:
     return [str(problem) for problem in check_model_dir(folder).problems]
 
 
-@each_family
+@each_deployable
 def test_a_whole_folder_has_no_problem(name: str, tmp_path: Path) -> None:
     model = small_model(name)
     model.save(tmp_path / "m")
@@ -51,7 +51,7 @@ def test_a_whole_folder_has_no_problem(name: str, tmp_path: Path) -> None:
     assert json.loads(json.dumps(report.to_dict()))["problems"] == []
 
 
-@each_family
+@each_deployable
 def test_every_tensor_has_an_expected_shape(name: str) -> None:
     model = small_model(name)
     arrays = model.arrays()

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gnomon.models.base import Backbone, Output, Taps
+from gnomon.models.base import Backbone, Output, Taps, refuse_state
 from gnomon.nn.block import Block
 from gnomon.nn.embeddings import TransformerEmbeddings
 from gnomon.nn.init import init_transformer
 from gnomon.nn.masks import attention_bias
+from gnomon.nn.state import State
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,18 @@ class EncoderBackbone(Backbone):
         ids: Tensor,
         *,
         mask: Tensor | None = None,
+        documents: Tensor | None = None,
+        state: State | None = None,
         taps: Taps | None = None,
         segment_ids: Tensor | None = None,
     ) -> Output:
-        """`ids`, `mask`, `segment_ids` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N, layers.N.attention."""
-        x: Tensor = self.embeddings(ids, mask, segment_ids)
-        bias = attention_bias(mask, length=ids.shape[1], causal=False, dtype=x.dtype)
+        """`ids`, `mask`, `documents`, `segment_ids` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N,
+        layers.N.attention."""
+        refuse_state(self, state)
+        x: Tensor = self.embeddings(ids, mask, segment_ids, documents)
+        bias = attention_bias(
+            mask, length=ids.shape[1], causal=False, dtype=x.dtype, documents=documents, device=x.device
+        )
         if taps is not None:
             taps("embeddings", x)
         for index, layer in enumerate(self.layers):

@@ -9,6 +9,7 @@ from typing import Any
 from gnomon.errors import GnomonError, did_you_mean
 from gnomon.models.base import Backbone, HeadConfig
 from gnomon.models.convolutional import ConvolutionalBackbone, ConvolutionalConfig
+from gnomon.models.decoder import DecoderBackbone, DecoderConfig
 from gnomon.models.encoder import EncoderBackbone, EncoderConfig
 from gnomon.models.recurrent import RecurrentBackbone, RecurrentConfig
 from gnomon.models.static import StaticBackbone, StaticConfig
@@ -16,7 +17,7 @@ from gnomon.models.static import StaticBackbone, StaticConfig
 
 @dataclass(frozen=True)
 class Family:
-    """A config class, the backbone made from it, and the head that suits it."""
+    """A config class, the backbone made from it, and the label head that suits it."""
 
     config: type[Any]
     backbone: Callable[[Any], Backbone]
@@ -25,6 +26,7 @@ class Family:
 
 FAMILIES: dict[str, Family] = {
     "encoder": Family(EncoderConfig, EncoderBackbone, lambda c: HeadConfig("first", c.hidden_size, "tanh")),
+    "decoder": Family(DecoderConfig, DecoderBackbone, lambda c: HeadConfig("last", dropout=c.resid_pdrop)),
     "recurrent": Family(RecurrentConfig, RecurrentBackbone, lambda c: HeadConfig("max", dropout=0.3)),
     "convolutional": Family(ConvolutionalConfig, ConvolutionalBackbone, lambda c: HeadConfig("max", dropout=0.3)),
     "static": Family(StaticConfig, StaticBackbone, lambda c: HeadConfig("mean", c.embedding_size, "relu", 0.3)),
@@ -70,5 +72,10 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "float": (lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number"),
     "bool": (lambda value: isinstance(value, bool), "true or false"),
     "str": (lambda value: isinstance(value, str), "a text"),
+    "Mapping[str, Any]": (lambda value: isinstance(value, Mapping), "an object"),
+    "tuple[str, ...]": (
+        lambda value: isinstance(value, tuple) and all(isinstance(item, str) for item in value),
+        "a list of texts",
+    ),
     "tuple[int, ...]": (lambda value: isinstance(value, tuple) and all(map(_is_count, value)), "whole numbers"),
 }

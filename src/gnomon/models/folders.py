@@ -1,7 +1,7 @@
-"""Model folders as models: any Hugging Face BERT, DistilBERT or RoBERTa folder, or one of ours.
+"""Model folders as models: any Hugging Face folder of a type in `hf_names.LAYOUTS`, or one of ours.
 
-`read_folder` gives configuration and arrays by our tensor names (what `deploy/` builds from);
-`load_model` makes the torch model of them.
+`read_folder` gives configuration and arrays by our tensor names (what `deploy/` builds from); `load_model` makes the
+torch model of them with a label head, `load_language_model` with a language head.
 """
 
 from __future__ import annotations
@@ -16,100 +16,143 @@ import numpy as np
 import torch
 
 from gnomon.errors import GnomonError, did_you_mean
+from gnomon.formats import files
 from gnomon.formats.arrays import LazyArrays
 from gnomon.formats.modeldir import ModelDir, label_names, read_model_dir, resolve
-from gnomon.models.base import HeadConfig, LoadReport, Model
+from gnomon.models.base import Backbone, HeadConfig, LoadReport, Model
 from gnomon.models.families import FAMILIES, family_named, parse_fields
-from gnomon.models.hf_names import LAYOUTS, encoder_fields, from_hf_names, head_fields
+from gnomon.models.heads import HEADS, AnyHeadConfig
+from gnomon.models.hf_layout import Stored
+from gnomon.models.hf_names import LAYOUTS, family_of, from_hf_names, hf_fields, hf_head, hf_kind
 from gnomon.nn.init import Uninitialised
 from gnomon.text.tokenizer import Tokenizer
 
 _DEFAULT_MAX_LENGTH = 512
+_UNLIMITED = 1 << 20  # tokens; for a recurrent or convolutional language model that sets no limit itself
 _PLACEHOLDER = re.compile(r"LABEL_\d+")
 
 
 class NamedArrays(Mapping[str, np.ndarray]):
     """Arrays by our names, read from the folder when asked for."""
 
-    def __init__(self, source: LazyArrays, stored_names: Mapping[str, str]) -> None:
+    def __init__(self, source: LazyArrays, stored: Mapping[str, Stored]) -> None:
         self._source = source
-        self.stored_names = dict(stored_names)
+        self.stored = dict(stored)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._source[self.stored_names[name]]
+        place = self.stored[name]
+        parts = [self._source[theirs].T if place.transposed else self._source[theirs] for theirs in place.names]
+        return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.stored_names)
+        return iter(self.stored)
 
     def __len__(self) -> int:
-        return len(self.stored_names)
+        return len(self.stored)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of one array, without reading it."""
-        return self._source.shape(self.stored_names[name])
+        place = self.stored[name]
+        shapes = [self._source.shape(theirs)[:: -1 if place.transposed else 1] for theirs in place.names]
+        return sum(shape[0] for shape in shapes), *shapes[0][1:]
 
 
 @dataclass(frozen=True)
 class Folder:
     """A model folder understood: `config` is the family's dataclass, `arrays` go by our names.
 
-    `labels` is empty when it names none ("LABEL_0" is no name); `max_length` None when it sets none. `foreign_heads`
-    and `strangers` are stored tensors without a place in this model: of another head, and of the body.
+    `labels` is empty when it names none ("LABEL_0" is no name); `max_length` None when it sets none; `end_ids` are the
+    tokens by which a language model ends a text, empty where only the tokenizer says. `foreign_heads` and `strangers`
+    are stored tensors without a place in this model: of another head, and of the body.
     """
 
     path: Path
     family: str
     config: Any
-    head: HeadConfig
+    head: AnyHeadConfig
     labels: tuple[str, ...]
     max_length: int | None
+    end_ids: tuple[int, ...]
     arrays: NamedArrays
     foreign_heads: tuple[str, ...]
     strangers: tuple[str, ...]
 
 
-def read_folder(path: Path | str) -> Folder:
+def read_folder(path: Path | str, *, kind: str | None = None) -> Folder:
     """Read a model folder (or a hub name) into configuration and arrays by our names; no torch module is made.
 
-    Raises GnomonError for a missing or damaged folder and for a type of model that gnomon does not know.
+    `kind` asks for a head of that kind ("label", "language", "masked_language"); None: the stored one. Raises
+    GnomonError for a missing or damaged folder and for a type of model that gnomon does not know.
     """
     stored = read_model_dir(resolve(path))
     where = str(stored.path / "config.json")
     section = stored.gnomon
-    if stored.model_type in LAYOUTS:
-        family = "encoder"
-        fields, head = encoder_fields(stored.config), section.get("head") or head_fields(stored.config)
+    theirs = stored.model_type in LAYOUTS
+    if theirs:
+        family, fields = family_of(stored.model_type), hf_fields(stored.config)
     elif stored.model_type.startswith("gnomon_"):
-        family, fields, head = str(section.get("family")), section.get("config") or {}, section.get("head") or {}
+        family, fields = str(section.get("family")), section.get("config") or {}
     else:
         known = [*LAYOUTS, *(f"gnomon_{family}" for family in FAMILIES)]
         raise GnomonError(f"{where}: unknown model_type {stored.model_type!r}", did_you_mean(stored.model_type, known))
-    max_length = section.get("max_length")
-    if not (max_length is None or (isinstance(max_length, int) and max_length > 0)):
-        raise GnomonError(f"{where}: max_length is {max_length!r}", "expected a whole number above 0")
     config = parse_fields(family_named(family).config, fields, where=where)
-    arrays, heads, body = _named_arrays(stored, config)
+    own = section.get("head") or {}
+    stored_kind = hf_kind(stored.config) if theirs and not own else "label"
+    if isinstance(own, Mapping):
+        stored_kind = str(own.get("kind", stored_kind))
+        own = {name: value for name, value in own.items() if name != "kind"}
+    kind = kind or stored_kind
+    if kind not in HEADS:
+        raise GnomonError(f"{where}: unknown kind of head {kind!r}", did_you_mean(kind, HEADS))
+    head: AnyHeadConfig
+    if own and kind == stored_kind:
+        head = parse_fields(HEADS[kind], own, where=where)
+    else:
+        given = hf_head(stored.config, kind) if theirs else None
+        default = family_named(family).head(config) if kind == "label" else HEADS[kind]()
+        head = default if given is None else parse_fields(HEADS[kind], given, where=where)
+    arrays, heads, body = _named_arrays(stored, config, kind=kind, stored_kind=stored_kind)
     labels = label_names(stored.config)
     return Folder(
         path=stored.path,
         family=family,
         config=config,
-        head=parse_fields(HeadConfig, head, where=where),
+        head=head,
         labels=() if all(_PLACEHOLDER.fullmatch(name) for name in labels) else labels,
-        max_length=max_length,
+        max_length=_max_length(section, where=where),
+        end_ids=_end_ids(stored),
         arrays=arrays,
         foreign_heads=heads,
         strangers=body,
     )
 
 
-def _named_arrays(stored: ModelDir, config: Any) -> tuple[NamedArrays, tuple[str, ...], tuple[str, ...]]:
+def _named_arrays(
+    stored: ModelDir, config: Any, *, kind: str, stored_kind: str
+) -> tuple[NamedArrays, tuple[str, ...], tuple[str, ...]]:
     if stored.model_type in LAYOUTS:
         names, heads, body = from_hf_names(
-            stored.arrays, model_type=stored.model_type, num_layers=config.num_hidden_layers
+            stored.arrays, model_type=stored.model_type, num_layers=config.num_hidden_layers, kind=kind
         )
         return NamedArrays(stored.arrays, names), heads, body
-    return NamedArrays(stored.arrays, {name: name for name in stored.arrays}), (), ()
+    foreign = tuple(name for name in stored.arrays if kind != stored_kind and name.startswith("head."))
+    return NamedArrays(stored.arrays, {n: Stored((n,)) for n in stored.arrays if n not in foreign}), foreign, ()
+
+
+def _max_length(section: Mapping[str, Any], *, where: str) -> int | None:
+    value = section.get("max_length")
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise GnomonError(f"{where}: max_length is {value!r}", "expected a whole number above 0")
+    return value
+
+
+def _end_ids(stored: ModelDir) -> tuple[int, ...]:
+    """What generation_config.json, or else config.json, calls the end of a text."""
+    beside = stored.path / "generation_config.json"
+    generation = files.read_json(beside) if beside.exists() else {}
+    value = generation.get("eos_token_id", stored.config.get("eos_token_id")) if isinstance(generation, dict) else None
+    values = value if isinstance(value, list) else [value]
+    return tuple(token for token in values if isinstance(token, int) and not isinstance(token, bool) and token >= 0)
 
 
 def load_model(
@@ -126,14 +169,54 @@ def load_model(
     `model.load_report` lists unused and missing tensors; anything amiss beside the head raises a GnomonError, as
     does a tensor whose shape config.json contradicts.
     """
-    folder = read_folder(path)
-    tokenizer = Tokenizer.from_dir(folder.path)
+    folder = read_folder(path, kind="label")
     names, order = _label_order(folder, labels)
+    asked = folder.head if head is None else head
+    new = "head." if _is_other(asked, folder.head) else "head.out." if order is None else None
+    model, tensors = _built(folder, asked, labels=names, max_length=max_length, new=new)
+    if order is not None:
+        tensors |= {name: tensors[name][order] for name in ("head.out.weight", "head.out.bias") if name in tensors}
+    model.load_state_dict(tensors, strict=False, assign=True)
+    return model.eval()
+
+
+def load_language_model(path: Path | str, *, max_length: int | None = None) -> Model:
+    """The model of a folder with its language head, in evaluation mode, float32: `logits` are [B, T, V].
+
+    A causal family gives the next token, an encoder the token under a mask. `max_length` None: as stored, else the
+    model's context. Raises GnomonError as `load_model` does, and where the folder holds no language head.
+    """
+    folder = read_folder(path)
+    if isinstance(folder.head, HeadConfig):
+        kind = "masked_language" if folder.family == "encoder" else "language"
+        folder = read_folder(path, kind=kind)
+        if not any(name.startswith("head.") for name in folder.arrays):
+            raise GnomonError(
+                f"{folder.path} is no language model: it holds no weights of a language head",
+                "name the folder of a language model, or make one (gnomon pretrain)",
+            )
+    model, tensors = _built(folder, folder.head, max_length=max_length)
+    model.load_state_dict(tensors, strict=False, assign=True)
+    return model.eval()
+
+
+def _built(
+    folder: Folder,
+    head: AnyHeadConfig,
+    *,
+    labels: Sequence[str] = (),
+    max_length: int | None,
+    new: str | None = None,
+) -> tuple[Model, dict[str, torch.Tensor]]:
+    """The model of `folder` and the tensors to put in it; those whose names begin with `new` start anew."""
+    tokenizer = Tokenizer.from_dir(folder.path)
     with Uninitialised():
-        backbone = family_named(folder.family).backbone(folder.config)
+        backbone: Backbone = family_named(folder.family).backbone(folder.config)
     if max_length is None:
-        max_length = folder.max_length or _default_max_length(tokenizer, backbone.max_positions)
-    model = Model(backbone, head or folder.head, tokenizer=tokenizer, labels=names, max_length=max_length)
+        text_length = _DEFAULT_MAX_LENGTH if isinstance(head, HeadConfig) else None
+        max_length = folder.max_length or _default_max_length(tokenizer, backbone.max_positions, text_length)
+    model = Model(backbone, head, tokenizer=tokenizer, labels=labels, max_length=max_length)
+    model.end_ids = folder.end_ids or model.end_ids
     if tokenizer.vocab_size > backbone.token_embedding.num_embeddings:
         raise GnomonError(
             f"{folder.path}: the tokenizer has {tokenizer.vocab_size} tokens, "
@@ -141,14 +224,9 @@ def load_model(
             "tokenizer.json and model.safetensors are not of one model: restore them from where they came",
         )
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    new = "head." if _is_other(head, folder.head) else "head.out." if order is None else None
     used = [name for name in expected if name in folder.arrays and not (new and name.startswith(new))]
     model.load_report = _checked(folder, expected, used, new_head=new is not None)
-    tensors = {name: torch.from_numpy(folder.arrays[name]).float() for name in used}
-    if order is not None:
-        tensors |= {name: tensors[name][order] for name in ("head.out.weight", "head.out.bias") if name in tensors}
-    model.load_state_dict(tensors, strict=False, assign=True)
-    return model.eval()
+    return model, {name: torch.from_numpy(folder.arrays[name]).float() for name in used}
 
 
 def _label_order(folder: Folder, labels: Sequence[str] | None) -> tuple[tuple[str, ...], list[int] | None]:
@@ -172,9 +250,11 @@ def _label_order(folder: Folder, labels: Sequence[str] | None) -> tuple[tuple[st
     return tuple(labels), [stored.index(name) for name in labels]
 
 
-def _is_other(asked: HeadConfig | None, stored: HeadConfig) -> bool:
+def _is_other(asked: AnyHeadConfig, stored: AnyHeadConfig) -> bool:
     """Whether `asked` has other tensors than `stored`, or puts them to another use."""
-    return asked is not None and (asked.pooling, asked.dense_size, asked.activation) != (
+    if not isinstance(asked, HeadConfig) or not isinstance(stored, HeadConfig):
+        return type(asked) is not type(stored)
+    return (asked.pooling, asked.dense_size, asked.activation) != (
         stored.pooling,
         stored.dense_size,
         stored.activation,
@@ -185,7 +265,7 @@ def _checked(
     folder: Folder, expected: Mapping[str, tuple[int, ...]], used: Sequence[str], *, new_head: bool
 ) -> LoadReport:
     """What is unused and missing; refuses wrong shapes, and gaps and leftovers beside the head."""
-    stored = folder.arrays.stored_names
+    stored = {name: str(place) for name, place in folder.arrays.stored.items()}
     for name in used:
         if folder.arrays.shape(name) != expected[name]:
             raise GnomonError(
@@ -210,7 +290,8 @@ def _checked(
     return LoadReport((*(stored[name] for name in unused), *folder.foreign_heads), missing)
 
 
-def _default_max_length(tokenizer: Tokenizer, max_positions: int | None) -> int:
+def _default_max_length(tokenizer: Tokenizer, *limits: int | None) -> int:
+    """The smallest of what the model, the tokenizer and we set; a large number where nobody does."""
     declared = tokenizer.config.get("model_max_length")
-    limits = [max_positions, declared if isinstance(declared, int) and declared > 0 else None]
-    return min([_DEFAULT_MAX_LENGTH, *(limit for limit in limits if limit is not None)])
+    limits = (*limits, declared if isinstance(declared, int) and declared > 0 else None)
+    return min((limit for limit in limits if limit is not None), default=_UNLIMITED)

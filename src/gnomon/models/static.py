@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gnomon.models.base import Backbone, Output, Taps
+from gnomon.models.base import Backbone, Output, Taps, refuse_state
 from gnomon.nn.embeddings import NgramEmbedding
 from gnomon.nn.init import init_table
 from gnomon.nn.masks import forbidden
+from gnomon.nn.packing import take_apart
+from gnomon.nn.state import State
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,20 @@ class StaticBackbone(Backbone):
         """The input table [V, E]."""
         return self.tokens
 
-    def forward(self, ids: Tensor, *, mask: Tensor | None = None, taps: Taps | None = None) -> Output:
-        """`ids`, `mask` [B, T] -> hidden [B, T, D]. Taps: embeddings, weights (each token's share [B, T])."""
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        documents: Tensor | None = None,
+        state: State | None = None,
+        taps: Taps | None = None,
+    ) -> Output:
+        """`ids`, `mask`, `documents` [B, T] -> hidden [B, T, D]. Taps: embeddings, weights (a token's share [B, T])."""
+        refuse_state(self, state)
+        if documents is not None:
+            rows, alone, place = take_apart(ids, mask, documents)
+            return Output(self.forward(rows, mask=alone, taps=taps).hidden[place])
         real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
         scores: Tensor = self.scores(ids).squeeze(-1)
         shares = scores.masked_fill(~real, forbidden(scores.dtype)).softmax(dim=1) * real

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gnomon.errors import GnomonError, did_you_mean
 from gnomon.nn.block import NORM_POSITIONS
+from gnomon.nn.feedforward import FeedForward, GatedFeedForward
 from gnomon.nn.grouped_attention import GroupedAttention, Reading
 from gnomon.nn.norms import make_norm
 from gnomon.nn.state import KeyValues
@@ -23,7 +24,7 @@ class DecoderBlock(nn.Module):
     def __init__(
         self,
         attention: GroupedAttention,
-        feedforward: nn.Module,
+        feedforward: FeedForward | GatedFeedForward,
         *,
         size: int,
         norm: str,

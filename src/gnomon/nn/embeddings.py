@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from gnomon.errors import GnomonError
+from gnomon.nn.positions import Positions, take, token_positions
+from gnomon.nn.state import Vectors
 from gnomon.text.ngrams import ngram_buckets
 
 
@@ -41,26 +43,37 @@ class TransformerEmbeddings(nn.Module):
         """The longest text, in tokens."""
         return self.positions.num_embeddings - self.position_offset
 
-    def forward(self, ids: Tensor, mask: Tensor | None = None, segment_ids: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        documents: Tensor | None = None,
+    ) -> Tensor:
         """`ids` [B, T], `mask` [B, T] bool, `segment_ids` [B, T] (None: all 0) -> [B, T, D].
 
-        Raises GnomonError for a text longer than the position table.
+        `documents` [B, T] numbers texts packed into a row; each begins again at the first position. Raises GnomonError
+        for a text longer than the position table.
         """
-        length = ids.shape[1]
-        if length > self.max_positions:
-            raise GnomonError(
-                f"a text of {length} tokens is longer than the {self.max_positions} positions this model has",
-                f"cut texts to {self.max_positions} tokens (max_length)",
-            )
-        if mask is None:
-            positions = torch.arange(length, device=ids.device)[None]
-        else:
-            positions = (mask.cumsum(dim=1) - 1).clamp_min(0)
-        x = self.tokens(ids) + self.positions(positions + self.position_offset)
+        positions = token_positions(ids.shape[1], mask=mask, documents=documents)
+        refuse_long_texts(positions, bound=ids.shape[1], limit=self.max_positions)
+        x = self.tokens(ids) + take(self.positions.weight[self.position_offset :], positions)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segment_ids is None else self.segments(segment_ids))
         result: Tensor = self.dropout(self.norm(x))
         return result
+
+
+def refuse_long_texts(positions: Positions, *, bound: int, limit: int) -> None:
+    """Raise a GnomonError where a text has more than `limit` tokens; none can have more than `bound`."""
+    if bound <= limit:
+        return
+    longest = positions.stop if isinstance(positions, range) else int(positions.max()) + 1
+    if longest > limit:
+        raise GnomonError(
+            f"a text of {longest} tokens is longer than the {limit} positions this model has",
+            f"cut texts to {limit} tokens (max_length)",
+        )
 
 
 class NgramEmbedding(nn.Module):
@@ -80,8 +93,23 @@ class NgramEmbedding(nn.Module):
         self.table = nn.Embedding(num_buckets, size, padding_idx=0, sparse=True)
         nn.init.zeros_(self.table.weight)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """`ids` [B, T], `mask` [B, T] bool -> [B, T, D]: at each position, the sum over sizes of what ends there."""
+    def forward(
+        self, ids: Tensor, mask: Tensor, *, documents: Tensor | None = None, recent: Vectors | None = None
+    ) -> Tensor:
+        """`ids` [B, T], `mask` [B, T] bool -> [B, T, D]: at each position, the sum over sizes of what ends there.
+
+        `documents` [B, T] numbers texts packed into a row, which no n-gram crosses. `recent` remembers the ids before
+        these, and takes these too.
+        """
+        length = ids.shape[1]
+        if recent is not None:
+            if recent.tensors:
+                ids, mask = (torch.cat(pair, dim=1) for pair in zip(recent.tensors, (ids, mask), strict=True))
+            reach = max(self.sizes) - 1
+            recent.tensors = ids[:, -reach:], mask[:, -reach:]
         buckets = ngram_buckets(ids, mask, sizes=self.sizes, num_buckets=self.table.num_embeddings)
-        result: Tensor = self.table(torch.stack(buckets)).sum(dim=0)
+        if documents is not None:
+            for size, found in zip(self.sizes, buckets, strict=True):
+                found[:, size - 1 :] *= documents[:, size - 1 :] == documents[:, : 1 - size]
+        result: Tensor = self.table(torch.stack(buckets)[:, :, -length:]).sum(dim=0)
         return result

@@ -60,7 +60,8 @@ class _RMSNorm(torch.autograd.Function):
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = length.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
         ctx.save_for_backward(x, weight, scale)
-        return (x * scale).mul_(weight)
+        result: Tensor = (x * scale).mul_(weight)
+        return result
 
     @staticmethod
     @once_differentiable

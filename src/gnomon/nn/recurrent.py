@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gnomon.errors import GnomonError, did_you_mean
 
@@ -46,6 +47,31 @@ def run_recurrent(module: nn.RNNBase, x: Tensor, mask: Tensor | None) -> Tensor:
         back = _run_direction(module, _reordered(x, order), f"l{layer}_reverse")
         x = torch.cat([ahead, _reordered(back, order)], dim=-1)
     return x.transpose(0, 1)
+
+
+def continue_recurrent(
+    module: nn.RNNBase, x: Tensor, mask: Tensor | None, start: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """One direction from `start` on (h, or h and c, [L, B, H] each; empty: zeros) -> hidden [B, T, H] and the end.
+
+    `mask` [B, T] false marks padding, before the text or after it, which changes no row's state.
+    """
+    given = start if isinstance(module, nn.LSTM) else start[0] if start else None
+    if mask is None or bool(mask.all()):
+        hidden, end = module(x, given or None) if isinstance(module, nn.LSTM) else module(x, given)
+        return hidden, end if isinstance(end, tuple) else (end,)
+    length = x.shape[1]
+    lengths = mask.sum(dim=1)
+    order = (torch.arange(length, device=x.device) + mask.int().argmax(dim=1, keepdim=True)) % length
+    turned = x.gather(1, order.unsqueeze(-1).expand_as(x))  # each row's text first
+    packed = pack_padded_sequence(turned, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
+    result, end = module(packed, given or None) if isinstance(module, nn.LSTM) else module(packed, given)
+    unturned, _ = pad_packed_sequence(result, batch_first=True, total_length=length)
+    hidden = torch.zeros_like(unturned).scatter_(1, order.unsqueeze(-1).expand_as(unturned), unturned)
+    ends = end if isinstance(end, tuple) else (end,)
+    before = start or tuple(torch.zeros_like(part) for part in ends)
+    empty = (lengths == 0)[:, None]
+    return hidden, tuple(torch.where(empty, old, new) for old, new in zip(before, ends, strict=True))
 
 
 def _reversal(mask: Tensor) -> Tensor:
