@@ -83,8 +83,12 @@ def _extras(**changed: object) -> ReportExtras:
     return ReportExtras(**everything)  # type: ignore[arg-type]
 
 
-def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    page = report_html(frontier(), _extras())
+@pytest.fixture(scope="module")
+def page() -> str:
+    return report_html(frontier(), _extras())
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
     parsed = Page(page)
     assert not parsed.tags & {"script", "link", "img", "iframe"}
     assert all(address.startswith("#") for address in parsed.addresses)
@@ -93,8 +97,8 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert page.encode("utf-8")
 
 
-def test_the_verdict_comes_first_and_every_part_is_there() -> None:
-    text = Page(report_html(frontier(), _extras())).text
+def test_the_verdict_comes_first_and_every_part_is_there(page: str) -> None:
+    text = Page(page).text
     parts = [
         "Serve convolutional: it keeps 97.5 % of the teacher's accuracy",
         "Every model that was measured",
@@ -114,8 +118,7 @@ def test_the_verdict_comes_first_and_every_part_is_there() -> None:
         assert fact in text
 
 
-def test_what_people_wrote_is_shown_as_they_wrote_it() -> None:
-    page = report_html(frontier(), _extras())
+def test_what_people_wrote_is_shown_as_they_wrote_it(page: str) -> None:
     parsed = Page(page)
     assert "<script>alert(1)</script>" in parsed.text
     assert "what <img src=x onerror=alert(2)> 何 ??" in parsed.text
@@ -131,8 +134,8 @@ def test_parts_without_figures_are_left_out() -> None:
     assert "Serve the teacher: there is no student" in Page(report_html(alone)).text
 
 
-def test_only_the_teachers_and_the_picks_confusions_are_drawn() -> None:
-    description = re.search(r'<desc id="confusion-description">([^<]*)', report_html(frontier(), _extras()))
+def test_only_the_teachers_and_the_picks_confusions_are_drawn(page: str) -> None:
+    description = re.search(r'<desc id="confusion-description">([^<]*)', page)
     assert description is not None
     assert description.group(1) == "teacher: 5 of 8 right; convolutional: 5 of 8 right."
 
@@ -152,5 +155,5 @@ def test_many_classes_become_a_table_of_confusions() -> None:
     assert "class 0 class 4 3 3" in text
 
 
-def test_the_same_run_gives_the_same_page() -> None:
-    assert report_html(frontier(), _extras()) == report_html(frontier(), _extras())
+def test_the_same_run_gives_the_same_page(page: str) -> None:
+    assert report_html(frontier(), _extras()) == page
