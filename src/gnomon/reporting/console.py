@@ -14,6 +14,8 @@ from rich.console import Console as RichConsole
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from gnomon.measure.verdict import duration
+
 Tick = Callable[[int, int, str], None]
 """Called with (done, total, note) as a stage moves."""
 
@@ -63,7 +65,7 @@ class Console:
             task = progress.add_task(self._title(name), total=None, note="")
             yield lambda done, total, note: progress.update(task, completed=done, total=total, note=note)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
-        self.say(f"  {name}: {_duration(self.seconds[name])}{self._left()}")
+        self.say(f"  {name}: {duration(self.seconds[name])}{self._left()}")
 
     def _title(self, name: str) -> str:
         names = [stage for stage, _ in self.stages]
@@ -76,12 +78,4 @@ class Console:
             return ""
         # Stages resumed from an earlier start took no time; only those that ran tell the pace.
         pace = sum(self.seconds.values()) / done
-        return f", about {_duration(pace * rest)} left"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min {seconds % 60:02.0f} s" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+        return f", about {duration(pace * rest)} left"
