@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,16 @@ def _package_file(package: str, relative: str) -> Path:
     if not path.exists():
         pytest.skip(f"{path} is absent from the package {package}")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A shell that starts the tests in the background has them ignore Ctrl-C; those that test it need it heard."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

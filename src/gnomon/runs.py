@@ -179,6 +179,8 @@ class Run:
             with contextlib.suppress(GnomonError):  # a full disk must not hide what happened
                 self.update(status="interrupted" if interrupted else "failed", error=str(error))
         self.close()
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted("interrupted; what is finished is kept", self.resume_command) from error
 
     def _file(self, name: str) -> Path:
         return self.path / name

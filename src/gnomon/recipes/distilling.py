@@ -96,6 +96,7 @@ def distil_student(spec: StudentSpec, lesson: Lesson, *, run: Run, gold_only: bo
     title = f"{spec.name}, gold only" if gold_only else spec.name
     if run.done():
         console.say(f"  {title}: trained before")
+        console.skip(title)
         return run.path / MODEL
     with console.stage(title) as tick:
         student = build_student(

@@ -14,9 +14,9 @@ from gnomon.errors import GnomonError
 from gnomon.measure.classification import ClassScores, never_predicted, per_class
 from gnomon.measure.latency import Latency, latency
 from gnomon.measure.uncertainty import Interval, Paired, paired
-from gnomon.recipes.demo import demo_questions
-from gnomon.recipes.inputs import DEMO, read
-from gnomon.recipes.measuring import TIMED_TEXTS, answers, quality
+from gnomon.recipes.demo import DEMO, demo_questions
+from gnomon.recipes.inputs import read
+from gnomon.recipes.measuring import TIMED_TEXTS, Answers, answers, quality
 from gnomon.recipes.models import load
 from gnomon.recipes.settings import ReadSettings
 from gnomon.reporting.console import Console
@@ -107,27 +107,32 @@ def run(config: Config, console: Console | None = None) -> EvaluateResult:
     data = demo_questions() if str(config.data) == DEMO else read(config.data, config, console)
     labels = data.label_names
     measured: list[Evaluated] = []
-    first: np.ndarray | None = None
+    first: Answers | None = None
     for name in config.models:
         with console.stage(f"measure {name}"):
             model = load(name, threads=config.threads)
             known = _known(model.labels, labels, name)
             gold = np.array([known.index(label) for label in data.labels])
             given = answers(model, data.texts, known)
-            predictions = model.predict(list(data.texts[:TIMED_TEXTS]))
+            predictions = model.predict(list(data.texts))
+            cut = sum(one.truncated for one in predictions)
             unpredicted = never_predicted(gold, given.classes)
             measured.append(
                 Evaluated(
                     name=name,
-                    figures=quality(gold, given, None, seed=config.seed),
+                    figures=quality(gold, given, first, seed=config.seed),
                     classes=dict(zip(known, per_class(gold, given.classes, num_labels=len(known)), strict=True)),
                     never_predicted=tuple(known[index] for index in unpredicted),
-                    truncated=sum(one.truncated for one in predictions) / len(predictions),
+                    truncated=cut / len(predictions),
                     latency=latency(model.predict, data.texts[:TIMED_TEXTS]),
-                    against_first=None if first is None else paired(gold, given.classes, first, seed=config.seed),
+                    against_first=None
+                    if first is None
+                    else paired(gold, given.classes, first.classes, seed=config.seed),
                 )
             )
-        first = given.classes if first is None else first
+        first = first or given
+        if cut:
+            console.warn(f"{name} reads fewer tokens than {cut:,} of the texts have: their end is cut")
         if unpredicted:
             console.warn(f"{name} never predicts {', '.join(known[index] for index in unpredicted)}")
     return EvaluateResult(len(data), tuple(measured))

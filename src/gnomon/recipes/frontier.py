@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,23 @@ from gnomon.errors import GnomonError
 from gnomon.formats.files import read_json
 from gnomon.measure.frontier import Frontier
 from gnomon.recipes.extras import need_training
-from gnomon.recipes.inputs import Inputs, examine, find_teacher, read, read_inputs, report_findings
+from gnomon.recipes.inputs import (
+    Inputs,
+    examine,
+    find_teacher,
+    keep_parents,
+    read,
+    read_inputs,
+    read_tokenizer,
+    report_findings,
+    weights,
+)
 from gnomon.recipes.settings import (
     DistilSettings,
     RunSettings,
     SplitSettings,
     TuneSettings,
+    resume_command,
     run_folder,
     run_settings,
 )
@@ -26,7 +37,6 @@ from gnomon.reporting.console import Console
 from gnomon.reporting.tables import frontier_table
 from gnomon.runs import Run
 from gnomon.text.quality import QualityReport
-from gnomon.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from gnomon.distillation.students import StudentSpec
@@ -92,25 +102,30 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
     from gnomon.distillation.students import FRONTIER, parse_student
     from gnomon.recipes.tuning import max_length
 
-    console = console or Console(quiet=True)
+    console = console or Console()
     specs = tuple(parse_student(text) for text in config.student) or FRONTIER
     inputs = read_inputs(config.data, config, console)
     more = read(config.unlabelled, config, console, labelled=False).texts if config.unlabelled else ()
     folder = find_teacher(config.teacher)
-    tokenizer = Tokenizer.from_dir(folder)
+    tokenizer = read_tokenizer(folder, console)
     length = max_length(config.tune, tokenizer, inputs, folder)
     report = examine(inputs, tokenizer, length)
     report_findings(report, console)
     out = run_folder(config, "frontier", config.data)
+    planned = _planned(config, specs, inputs, length)
     if config.dry_run:
-        return FrontierResult(out, None, _planned(config, specs, inputs, length))
-    resume = f"gnomon frontier {config.data} --teacher {config.teacher} --out {out}"
-    with Run.start(out, run_settings(config), overwrite=config.overwrite, resume_command=resume) as run_:
+        return FrontierResult(out, None, planned)
+    with Run.start(
+        out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("frontier", out)
+    ) as run_:
+        keep_parents(run_, inputs, weights(folder), config.unlabelled)
         if run_.figures:
             console.say(f"  {out} is finished: nothing is left to do")
             run_.finish(**run_.figures)
             return FrontierResult(out, read_frontier(out), {})
-        run_.update(seed=config.seed, data=inputs.hashes)
+        run_.update(seed=config.seed, plan=planned)
+        for name, what in planned.items():
+            console.say(f"  {name}: {what}")
         frontier = _go(config, specs, inputs, more, folder, length, report, run_, console)
     return FrontierResult(out, frontier, {})
 
@@ -190,19 +205,22 @@ def _stages(specs: tuple[StudentSpec, ...]) -> list[tuple[str, float]]:
     return [("tune the teacher", 4.0), ("ask the teacher", 6.0), *students, ("control", 0.5), ("measure", 2.0)]
 
 
-def _planned(config: Config, specs: tuple[StudentSpec, ...], inputs: Inputs, length: int) -> dict[str, Any]:
+def _planned(config: Config, specs: tuple[StudentSpec, ...], inputs: Inputs, length: int) -> dict[str, str]:
     """What a dry run says: the teacher's plan, each student's effort, and how many steps they come to."""
     from gnomon.recipes.distilling import effort
     from gnomon.recipes.tuning import tuning_plan
 
     plan = tuning_plan(config.tune, inputs, seed=config.seed)
     steps = plan.epochs * -(-len(inputs.train) // config.tune.batch_size)
-    planned: dict[str, Any] = {
+    planned = {
         "teacher": f"{plan.epochs} epochs, {steps:,} steps of {config.tune.batch_size} texts, {length} tokens a text"
     }
     for spec in specs:
         takes = effort(spec, config.distil)
         texts = len(inputs.train) * (1 + takes.copies)
         steps = takes.epochs * -(-texts // takes.batch_size)
-        planned[spec.name] = {**asdict(takes), "texts": texts, "steps": steps}
+        planned[spec.name] = (
+            f"{takes.epochs} epochs of {texts:,} texts ({takes.copies} copies of each), "
+            f"{steps:,} steps of {takes.batch_size}, learning rate {takes.learning_rate:g}"
+        )
     return planned

@@ -9,16 +9,15 @@ from pathlib import Path
 from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
 from gnomon.formats.modeldir import read_model_dir, resolve
-from gnomon.recipes.demo import QUESTIONS, demo_questions, demo_teacher
+from gnomon.recipes.demo import DEMO, QUESTIONS, demo_questions, demo_teacher
 from gnomon.recipes.settings import ReadSettings, SplitSettings
 from gnomon.reporting.console import Console
-from gnomon.runs import resolve_model
+from gnomon.runs import Run, resolve_model
 from gnomon.text.corpus import check_labels, read_examples
 from gnomon.text.examples import ExampleSet, Splits, split_by_hash
 from gnomon.text.quality import QualityReport, inspect_data
 from gnomon.text.tokenizer import Tokenizer
 
-DEMO = "demo"
 _LENGTHS = (64, 128, 256, 512)
 _CUT_SHARE = 0.01
 
@@ -113,6 +112,33 @@ def find_teacher(name: str) -> Path:
     folder = resolve(resolve_model(name))
     read_model_dir(folder)  # a damaged or pickled one is refused before anything is written
     return folder
+
+
+def keep_parents(run: Run, inputs: Inputs, *more: Path | None) -> None:
+    """Keep the SHA-256 of every file a run is made from; refuse to go on with a run that was made from others."""
+    files = [path for path in more if path is not None and path.is_file()]
+    hashes = {**inputs.hashes, **{str(path): sha256(path) for path in files}}
+    before = run.info.get("data", {})
+    changed = [name for name, found in hashes.items() if before.get(name, found) != found]
+    if changed:
+        raise GnomonError(
+            f"{run.path} was begun when {', '.join(changed)} held something else",
+            "--overwrite begins anew; another --out keeps both",
+        )
+    run.update(data=hashes)
+
+
+def weights(folder: Path) -> Path:
+    """The file that tells one model from another."""
+    return folder / "model.safetensors"
+
+
+def read_tokenizer(folder: Path, console: Console) -> Tokenizer:
+    """The tokenizer of a model folder; what its files left open, and how that was decided, is said."""
+    tokenizer = Tokenizer.from_dir(folder)
+    for decision in tokenizer.decisions:
+        console.say(f"  {decision}")
+    return tokenizer
 
 
 def examine(inputs: Inputs, tokenizer: Tokenizer | None, max_length: int | None) -> QualityReport:

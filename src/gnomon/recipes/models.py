@@ -24,6 +24,10 @@ class Classifier(Protocol):
         """One prediction a text."""
         ...
 
+    def save(self, path: Path | str) -> None:
+        """Write the model folder to `path`."""
+        ...
+
 
 def load(path: Path | str, *, threads: int | None = None) -> Classifier:
     """Open a model for prediction: a deployed folder or a run's pick without torch, any other folder with it.

@@ -9,10 +9,12 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from gnomon.errors import GnomonError
 from gnomon.recipes.models import Classifier, load
 from gnomon.reporting.console import Console
 from gnomon.runtime.predictor import Prediction
 from gnomon.text.corpus import read_texts
+from gnomon.text.encodings import mend_surrogates
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,23 @@ def run(config: Config, console: Console | None = None) -> PredictResult:
     """Predict; texts that were cut to fit are counted in a warning."""
     console = console or Console(quiet=True)
     model: Classifier = load(config.model, threads=config.threads)
-    piped = config.text == ("-",) or (not config.text and not sys.stdin.isatty())
-    texts = read_texts("-").texts if piped else config.text
+    texts = _texts(config, console)
     predictions = tuple(model.predict(list(texts), batch_size=config.batch_size))
     cut = sum(one.truncated for one in predictions)
     if cut:
         console.warn(f"{cut} of {len(texts)} texts were longer than the model reads and were cut")
     return PredictResult(texts, predictions)
+
+
+def _texts(config: Config, console: Console) -> tuple[str, ...]:
+    """The texts of the arguments or of standard input; half surrogate pairs in them are replaced and counted."""
+    if config.text == ("-",) or (not config.text and not sys.stdin.isatty()):
+        return read_texts("-").texts
+    if not config.text:
+        raise GnomonError(
+            "there is no text to label", "gnomon predict MODEL 'a text', or: gnomon predict MODEL - < FILE"
+        )
+    mended = [mend_surrogates(text) for text in config.text]
+    if any(count for _, count in mended):
+        console.warn(f"{sum(count for _, count in mended)} halves of surrogate pairs were replaced")
+    return tuple(text for text, _ in mended)

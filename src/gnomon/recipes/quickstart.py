@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnomon.recipes import frontier
+from gnomon.recipes.demo import DEMO
 from gnomon.recipes.frontier import FrontierResult
-from gnomon.recipes.inputs import DEMO
 from gnomon.recipes.settings import DistilSettings, RunSettings
 from gnomon.reporting.console import Console
 
@@ -41,7 +41,7 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
         student=config.student,
         distil=DistilSettings(copies=config.copies),
     )
-    console = console or Console(quiet=True)
+    console = console or Console()
     console.say(f"the same as: gnomon frontier demo --teacher demo --out {settings.out} " + _options(config))
     return frontier.run(settings, console)
 

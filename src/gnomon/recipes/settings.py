@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -65,6 +66,12 @@ class TuneSettings:
     """Decoupled weight decay of matrices; norms and biases have none."""
     accumulation: int = 1
     """Batches summed up before each step of the optimiser."""
+    optimizer: Literal["adamw", "adam_l2", "adam", "momentum", "sgd"] = "adamw"
+    """adam_l2 adds the decay to the gradient, adamw takes it off the weight; adam has none."""
+    clip_norm: float = 1.0
+    """Largest norm of the gradient of all parameters together."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: rows of rare labels count more, so that every label counts alike."""
     patience: int | None = None
     """Stop after so many evaluations (one an epoch) without a better validation accuracy. Default: never."""
     max_length: int | None = None
@@ -98,6 +105,11 @@ class DistilSettings:
 def run_folder(config: RunSettings, command: str, data: Path) -> Path:
     """The run folder asked for, or runs/COMMAND-DATA."""
     return config.out if config.out is not None else Path("runs") / f"{command}-{data.stem}"
+
+
+def resume_command(command: str, out: Path) -> str:
+    """The command line that goes on with the run in `out`, whatever its settings were."""
+    return f"gnomon {command} --resume {shlex.quote(str(out))}"
 
 
 def run_settings(config: RunSettings) -> dict[str, Any]:

@@ -8,17 +8,24 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from gnomon.recipes.extras import need_training
-from gnomon.recipes.inputs import examine, find_teacher, read_inputs, report_findings
+from gnomon.recipes.inputs import (
+    examine,
+    find_teacher,
+    keep_parents,
+    read_inputs,
+    read_tokenizer,
+    report_findings,
+    weights,
+)
 from gnomon.recipes.result import Trained
-from gnomon.recipes.settings import RunSettings, SplitSettings, TuneSettings, run_folder, run_settings
+from gnomon.recipes.settings import RunSettings, SplitSettings, TuneSettings, resume_command, run_folder, run_settings
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
-from gnomon.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Config(SplitSettings, RunSettings, TuneSettings):
-    """Fine-tune a teacher on labelled text, deploy it, and measure it on validation and test text."""
+    """Fine-tune a teacher on labelled text, choose its best weights on validation text, and deploy it."""
 
     data: Path
     """Labelled text: a .csv, .tsv, .jsonl, .parquet or .txt file, or "demo"."""
@@ -47,10 +54,10 @@ def run(config: Config, console: Console | None = None) -> TuneResult:
     need_training("gnomon tune")
     from gnomon.recipes.tuning import max_length, tune_teacher, tuning_plan
 
-    console = console or Console(quiet=True)
+    console = console or Console()
     inputs = read_inputs(config.data, config, console)
     folder = find_teacher(config.teacher)
-    tokenizer = Tokenizer.from_dir(folder)
+    tokenizer = read_tokenizer(folder, console)
     length = max_length(config, tokenizer, inputs, folder)
     report_findings(examine(inputs, tokenizer, length), console)
     plan = tuning_plan(config, inputs, seed=config.seed)
@@ -58,9 +65,11 @@ def run(config: Config, console: Console | None = None) -> TuneResult:
     planned = {**asdict(plan), "max_length": length, "steps_per_epoch": -(-len(inputs.train) // config.batch_size)}
     if config.dry_run:
         return TuneResult(out / MODEL, {}, planned)
-    resume = f"gnomon tune {config.data} --teacher {config.teacher} --out {out}"
-    with Run.start(out, run_settings(config), overwrite=config.overwrite, resume_command=resume) as run_:
-        run_.update(seed=config.seed, data=inputs.hashes)
+    with Run.start(
+        out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("tune", out)
+    ) as run_:
+        keep_parents(run_, inputs, weights(folder))
+        run_.update(seed=config.seed, plan=planned)
         path = tune_teacher(
             folder, inputs, config, plan, length=length, run=run_, threads=config.threads, console=console
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import label_names, read_config
 from gnomon.models.base import Model
 from gnomon.models.folders import load_model
-from gnomon.objectives.classification import Classification, LabelledRow
+from gnomon.objectives.classification import Classification, LabelledRow, balanced_weights
 from gnomon.recipes.cards import card
 from gnomon.recipes.inputs import Inputs, choose_max_length
 from gnomon.recipes.settings import TuneSettings
@@ -39,6 +40,7 @@ def tune_teacher(
     """
     if run.done():
         console.say(f"  the teacher was tuned before: {run.path / MODEL}")
+        console.skip("tune the teacher")
         return run.path / MODEL
     names = label_names(read_config(folder))
     tuned = set(names) == set(inputs.labels)
@@ -53,7 +55,9 @@ def tune_teacher(
             )
             result = train_stage(
                 model,
-                Classification(inputs.labels, pad_id=model.tokenizer.pad_id),
+                Classification(
+                    inputs.labels, pad_id=model.tokenizer.pad_id, class_weights=_class_weights(settings, inputs)
+                ),
                 train,
                 plan,
                 run=run,
@@ -73,11 +77,18 @@ def tuning_plan(settings: TuneSettings, inputs: Inputs, *, seed: int) -> Plan:
     return Plan(
         epochs=settings.epochs or default_epochs(len(inputs.train) / len(inputs.labels)),
         accumulation=settings.accumulation,
+        optimizer=settings.optimizer,
+        clip_norm=settings.clip_norm,
         learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
+        weight_decay=None if settings.optimizer == "adam" else settings.weight_decay,
         patience=settings.patience,
         seed=seed,
     )
+
+
+def _class_weights(settings: TuneSettings, inputs: Inputs) -> list[float] | None:
+    counts = Counter(inputs.train.labels)
+    return balanced_weights([counts[name] for name in inputs.labels]) if settings.class_weights == "balanced" else None
 
 
 def default_epochs(rows_per_class: float) -> int:

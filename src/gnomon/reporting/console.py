@@ -67,6 +67,10 @@ class Console:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
         self.say(f"  {name}: {duration(self.seconds[name])}{self._left()}")
 
+    def skip(self, name: str) -> None:
+        """Leave a stage out of the time that is left: an earlier start finished it."""
+        self.stages = [(stage, share) for stage, share in self.stages if stage != name]
+
     def _title(self, name: str) -> str:
         names = [stage for stage, _ in self.stages]
         return f"[{names.index(name) + 1}/{len(names)}] {name}" if name in names else name
@@ -76,6 +80,5 @@ class Console:
         rest = sum(share for stage, share in self.stages if stage not in self.seconds)
         if not done or not rest:
             return ""
-        # Stages resumed from an earlier start took no time; only those that ran tell the pace.
         pace = sum(self.seconds.values()) / done
         return f", about {duration(pace * rest)} left"

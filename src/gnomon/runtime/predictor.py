@@ -5,6 +5,7 @@ Only this file turns text into a Prediction; torch, onnx and numpy each supply `
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ import numpy as np
 
 from gnomon.errors import GnomonError
 from gnomon.formats.arrays import read_arrays
+from gnomon.formats.files import new_directory
 from gnomon.formats.modeldir import gnomon_section, label_names, read_config
 from gnomon.runs import resolve_model
 from gnomon.text.batches import pad
@@ -46,11 +48,27 @@ class Predictor:
     Texts are scored in order of length, padded to the longest of their batch, and answered in the order given.
     """
 
-    def __init__(self, tokenizer: Tokenizer, scorer: Scorer, *, labels: Sequence[str], max_length: int) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        scorer: Scorer,
+        *,
+        labels: Sequence[str],
+        max_length: int,
+        folder: Path | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.scorer = scorer
         self.labels = tuple(labels)
         self.max_length = max_length
+        self.folder = folder
+
+    def save(self, path: Path | str) -> None:
+        """Copy the deployed model folder to `path`, whole or not at all. A model that was never saved has none."""
+        if self.folder is None:
+            raise GnomonError("this model is in no folder", "save the torch model it was made from")
+        with new_directory(Path(path)) as copy:
+            shutil.copytree(self.folder, copy, dirs_exist_ok=True)
 
     def predict(self, texts: str | Sequence[str], *, batch_size: int = 32) -> list[Prediction]:
         """One prediction for each text; a single string counts as a list of one."""
@@ -123,6 +141,7 @@ def load_predictor(path: Path | str, *, threads: int | None = None) -> Predictor
         _open(runtime, config, threads or int(section.get("threads", 1))),
         labels=label_names(config),
         max_length=int(section.get("max_length", 512)),
+        folder=folder,
     )
 
 

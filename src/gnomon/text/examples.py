@@ -106,12 +106,6 @@ def split_by_hash(examples: ExampleSet, *, valid: float, test: float) -> Splits:
     return Splits(train, held_valid, held_test, tuple(decisions))
 
 
-def hold_out(examples: ExampleSet, *, share: float) -> tuple[ExampleSet, ExampleSet]:
-    """The rest, and a part of about `share` by a hash of the text: for data whose other parts were given as files."""
-    splits = split_by_hash(examples, valid=share, test=0.0)
-    return splits.train, splits.valid
-
-
 def deduplicate(examples: ExampleSet) -> ExampleSet:
     """Drop repeated texts, keeping the first of each: a text and label that stand twice, and a text labelled otherwise
     before. Both are counted in the decisions, the latter as a conflict."""
