@@ -69,7 +69,7 @@ def _body(options: Options, teacher: Model, kept: Tensor, tokenizer: Tokenizer) 
         case EncoderOptions():
             head = teacher.head_config
             if not isinstance(head, HeadConfig):
-                raise GnomonError("the teacher is a language model: it has no labels to teach", "tune it on labels first")
+                raise GnomonError("the teacher is a language model: it has no labels", "tune it on labels first")
             return _encoder(options, teacher, kept, tokenizer.pad_id), head
         case RecurrentOptions():
             return _recurrent(options, teacher, kept, tokenizer.pad_id)
