@@ -71,7 +71,12 @@ def as_function(config: Callable[P, C], run: Callable[[C], R], *, name: str) -> 
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = config.__doc__
-    call.__signature__ = inspect.signature(config, eval_str=True)  # type: ignore[attr-defined]
+    signature = inspect.signature(config)
+    hints = typing.get_type_hints(config)
+    parameters = [item.replace(annotation=hints[item.name]) for item in signature.parameters.values()]
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=parameters, return_annotation=typing.get_type_hints(run)["return"]
+    )
     return call
 
 

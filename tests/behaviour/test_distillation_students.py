@@ -115,8 +115,7 @@ def test_principal_directions_keep_distances_and_their_sign() -> None:
     torch.testing.assert_close(torch.pdist(whole), torch.pdist(vectors), rtol=1e-4, atol=1e-4)
     assert (whole.var(dim=0).diff() <= 1e-5).all()
     torch.testing.assert_close(principal(vectors + 5, 3), whole[:, :3], rtol=1e-3, atol=1e-4)
-    with pytest.raises(GnomonError, match="embedding_size is 9, and the teacher's vectors have 8"):
-        principal(vectors, 9)
+    assert principal(vectors, 9).shape[1] == 8  # a narrower teacher gives fewer
 
 
 def test_the_fingerprint_is_of_weights_labels_and_tokenizer(teacher: Model) -> None:

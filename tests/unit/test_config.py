@@ -47,6 +47,14 @@ class Config(Base):
     """The inner ones."""
 
 
+def seed_of(config: Config) -> int:
+    return config.seed
+
+
+def same(config: Any) -> Any:
+    return config
+
+
 def test_help_stands_under_each_field_and_is_inherited() -> None:
     assert field_help(Config) == {
         "seed": "The seed.",
@@ -83,7 +91,7 @@ def test_to_dict_gives_plain_values_and_leaves_none_out() -> None:
 
 
 def test_a_command_s_python_call_has_its_settings_as_arguments() -> None:
-    call = as_function(Config, lambda config: config.seed, name="call")
+    call = as_function(Config, seed_of, name="call")
     assert call(Path("a"), seed=3) == 3
     assert set(inspect.signature(call).parameters) == {item.name for item in dataclasses.fields(Config)}
     with pytest.raises(TypeError):
@@ -100,6 +108,6 @@ def test_a_python_call_takes_text_for_a_path_and_one_value_for_several() -> None
         words: tuple[str, ...] = ()
         """Words."""
 
-    call: Any = as_function(Several, lambda config: config, name="call")
+    call: Any = as_function(Several, same, name="call")
     assert call("a.csv", "one text") == Several(Path("a.csv"), ("one text",))
     assert call("a.csv", ["x", "y"]).words == ("x", "y")

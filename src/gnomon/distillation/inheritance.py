@@ -37,13 +37,8 @@ def word_vectors(teacher: Model, ids: Tensor) -> Tensor:
 def principal(vectors: Tensor, size: int) -> Tensor:
     """`vectors` [V, D] about their mean, on their first `size` principal directions: [V, size].
 
-    Raises GnomonError when there are fewer than `size` directions.
+    There are no more than D directions: a narrower teacher gives fewer.
     """
-    if size > vectors.shape[1]:
-        raise GnomonError(
-            f"embedding_size is {size}, and the teacher's vectors have {vectors.shape[1]} features",
-            f"choose embedding_size <= {vectors.shape[1]}",
-        )
     centred = vectors - vectors.mean(dim=0)
     # eigh gives ascending eigenvalues; the covariance is D x D however many tokens there are.
     _, directions = torch.linalg.eigh((centred.T @ centred).double())

@@ -46,7 +46,7 @@ class RecurrentOptions:
     cell: str = "lstm"
     """rnn, lstm or gru."""
     embedding_size: int = 128
-    """Features of a token vector."""
+    """Features of a token vector; at most as many as the teacher's have."""
     hidden_size: int = 128
     """Features in each direction."""
     num_hidden_layers: int = 1
@@ -67,7 +67,7 @@ class ConvolutionalOptions:
     effort: ClassVar[Effort] = Effort(copies=12, epochs=3, batch_size=128, learning_rate=3e-3)
 
     embedding_size: int = 128
-    """Features of a token vector."""
+    """Features of a token vector; at most as many as the teacher's have."""
     channels: int = 128
     """Filters of each width."""
     kernel_sizes: tuple[int, ...] = (2, 3, 4, 5)
@@ -88,7 +88,7 @@ class StaticOptions:
     effort: ClassVar[Effort] = Effort(copies=12, epochs=6, batch_size=256, learning_rate=4e-3)
 
     embedding_size: int = 256
-    """Features of a token vector."""
+    """Features of a token vector; at most as many as the teacher's have."""
     ngrams: tuple[int, ...] = ()
     """Sizes of the token n-grams that get vectors of their own, by hash."""
     buckets: int = 32768

@@ -110,10 +110,11 @@ def _encoder(options: EncoderOptions, teacher: Model, kept: Tensor, pad_id: int)
 def _recurrent(
     options: RecurrentOptions, teacher: Model, kept: Tensor, pad_id: int
 ) -> tuple[RecurrentBackbone, HeadConfig]:
+    vectors = principal(word_vectors(teacher, kept), options.embedding_size)
     backbone = RecurrentBackbone(
         RecurrentConfig(
             vocab_size=len(kept),
-            embedding_size=options.embedding_size,
+            embedding_size=vectors.shape[1],
             hidden_size=options.hidden_size,
             num_hidden_layers=options.num_hidden_layers,
             cell=options.cell,
@@ -121,17 +122,18 @@ def _recurrent(
             pad_token_id=pad_id,
         )
     )
-    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    _fill(backbone, vectors)
     return backbone, HeadConfig(options.pooling, dropout=options.head_dropout)
 
 
 def _convolutional(
     options: ConvolutionalOptions, teacher: Model, kept: Tensor, pad_id: int
 ) -> tuple[ConvolutionalBackbone, HeadConfig]:
+    vectors = principal(word_vectors(teacher, kept), options.embedding_size)
     backbone = ConvolutionalBackbone(
         ConvolutionalConfig(
             vocab_size=len(kept),
-            embedding_size=options.embedding_size,
+            embedding_size=vectors.shape[1],
             channels=options.channels,
             kernel_sizes=options.kernel_sizes,
             num_hidden_layers=options.num_hidden_layers,
@@ -139,22 +141,22 @@ def _convolutional(
             pad_token_id=pad_id,
         )
     )
-    _fill(backbone, principal(word_vectors(teacher, kept), options.embedding_size))
+    _fill(backbone, vectors)
     return backbone, HeadConfig("max", dropout=options.head_dropout)
 
 
 def _static(options: StaticOptions, teacher: Model, kept: Tensor, pad_id: int) -> tuple[StaticBackbone, HeadConfig]:
+    vectors = principal(contextual_vectors(teacher, kept), options.embedding_size)
     backbone = StaticBackbone(
         StaticConfig(
             vocab_size=len(kept),
-            embedding_size=options.embedding_size,
+            embedding_size=vectors.shape[1],
             num_ngram_buckets=options.buckets if options.ngrams else 0,
             ngram_sizes=options.ngrams or (2,),
             dropout=options.dropout,
             pad_token_id=pad_id,
         )
     )
-    vectors = principal(contextual_vectors(teacher, kept), options.embedding_size)
     _fill(backbone, vectors * (_STATIC_NORM / vectors.norm(dim=1).mean()))
     return backbone, HeadConfig("mean", options.dense_size, "relu", options.head_dropout)
 

@@ -13,6 +13,7 @@ from gnomon.distillation.rows import DistilledRows, gold_rows, labelled_rows, tr
 from gnomon.distillation.students import Effort, StudentSpec, build_student
 from gnomon.distillation.teacher import LiveTeacher, StoredTeacher
 from gnomon.distillation.transfer import TransferSet, transfer_set
+from gnomon.formats.modeldir import read_config
 from gnomon.models.base import Model
 from gnomon.models.folders import load_model
 from gnomon.recipes.cards import card
@@ -21,7 +22,7 @@ from gnomon.recipes.settings import DistilSettings
 from gnomon.recipes.training import VALID_BATCH, save_and_deploy, train_stage
 from gnomon.reporting.console import Console
 from gnomon.runs import MODEL, Run
-from gnomon.runtime.predictor import load_predictor
+from gnomon.runtime.predictor import is_deployed, load_predictor
 from gnomon.runtime.threads import available_processors
 from gnomon.text.batches import Batches
 from gnomon.train.plan import Plan
@@ -66,7 +67,9 @@ def prepare_lesson(
 ) -> Lesson:
     """Ask the teacher, once, about every text that any student will see; what it said before is not asked again."""
     model = load_model(teacher_folder)
-    predictor = None if settings.hidden else load_predictor(teacher_folder, threads=available_processors())
+    # The deployed teacher answers twice as fast; a folder that another tool tuned is not deployed.
+    quick = is_deployed(read_config(teacher_folder)) and not settings.hidden
+    predictor = load_predictor(teacher_folder, threads=available_processors()) if quick else None
     live = LiveTeacher(model, labels=inputs.labels, predictor=predictor, hidden=settings.hidden > 0)
     teacher = StoredTeacher(live, run.path / "signal")
     transfer = transfer_set(
