@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from gnomon.distillation.terms import forward_kl, gold_cross_entropy, hidden_cosine, hidden_mse
 from gnomon.errors import GnomonError, did_you_mean
-from gnomon.measure.classification import accuracy, macro_f1
+from gnomon.measure.classification import accuracy, macro_f1, never_predicted
 from gnomon.objectives.base import Batch, Objective, Term
 from gnomon.text.batches import pad
 
@@ -72,6 +72,7 @@ class DistillLabels(Objective):
         self.temperature = temperature
         self.alpha = alpha
         self.hidden = hidden
+        self._never_predicted: tuple[str, ...] = ()
         self.projection = nn.Linear(hidden.student_size, hidden.teacher_size, bias=False) if hidden else None
 
     def collate(self, examples: Sequence[DistilledRow]) -> Batch:
@@ -151,10 +152,18 @@ class DistillLabels(Objective):
             "divergence": losses["divergence"] / len(known),
         }
         if labelled.any():
+            never = never_predicted(known[labelled], answered[labelled])
+            self._never_predicted = tuple(model.labels[index] for index in never)
             measured["accuracy"] = accuracy(known[labelled], answered[labelled])
             measured["macro_f1"] = macro_f1(known[labelled], answered[labelled])
             measured["loss"] = losses["loss"] / int(labelled.sum())
         return measured
+
+    def warnings(self) -> tuple[str, ...]:
+        """The classes that occurred in the last evaluation and were never predicted."""
+        if not self._never_predicted:
+            return ()
+        return (f"never predicted: {', '.join(self._never_predicted)}; look at macro_f1, or add rows of these",)
 
 
 def check_mode(mode: str) -> None:

@@ -9,12 +9,18 @@ from typing import Any
 from rich.console import RenderableType
 
 from gnomon.errors import GnomonError
-from gnomon.recipes.inputs import choose_max_length, examine, find_teacher, read_inputs
+from gnomon.recipes.inputs import (
+    choose_max_length,
+    examine,
+    find_teacher,
+    longest_text,
+    read_inputs,
+    read_tokenizer,
+)
 from gnomon.recipes.settings import SplitSettings
 from gnomon.reporting.console import Console
 from gnomon.reporting.tables import findings_table
 from gnomon.text.quality import QualityReport
-from gnomon.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,11 @@ def run(config: Config, console: Console | None = None) -> DoctorResult:
     """Examine the data. Raises GnomonError when a finding would stop a run, after showing the others."""
     console = console or Console(quiet=True)
     inputs = read_inputs(config.data, config, console)
-    tokenizer = Tokenizer.from_dir(find_teacher(config.teacher)) if config.teacher else None
+    folder = find_teacher(config.teacher) if config.teacher else None
+    tokenizer = read_tokenizer(folder, console) if folder else None
     length = config.max_length
-    if tokenizer is not None and length is None:
-        length = choose_max_length(tokenizer, inputs.train.texts, limit=512)
+    if folder is not None and tokenizer is not None and length is None:
+        length = choose_max_length(tokenizer, inputs.train.texts, limit=longest_text(folder))
     result = DoctorResult(examine(inputs, tokenizer, length))
     if result.report.stop:
         console.show(result.shown())

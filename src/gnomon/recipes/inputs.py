@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gnomon.errors import GnomonError
 from gnomon.formats.files import sha256
-from gnomon.formats.modeldir import read_model_dir, resolve
+from gnomon.formats.modeldir import read_config, read_model_dir, resolve
 from gnomon.recipes.demo import DEMO, QUESTIONS, demo_questions, demo_teacher
 from gnomon.recipes.settings import ReadSettings, SplitSettings
 from gnomon.reporting.console import Console
@@ -153,6 +153,14 @@ def report_findings(report: QualityReport, console: Console) -> None:
         say(f"  {finding.what}" if finding.severity == "note" else finding.what)
     if report.stop:
         raise GnomonError(report.stop)
+
+
+def longest_text(folder: Path) -> int:
+    """The tokens that the model of a folder can read at most; 512 where it does not say."""
+    config = read_config(folder)
+    # Two positions of RoBERTa's table are never used by tokens: its numbering begins behind the pad id.
+    offset = int(config.get("pad_token_id") or 0) + 1 if config["model_type"] == "roberta" else 0
+    return int(config.get("max_position_embeddings", 512)) - offset
 
 
 def choose_max_length(tokenizer: Tokenizer, texts: Sequence[str], *, limit: int) -> int:

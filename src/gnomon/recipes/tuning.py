@@ -12,7 +12,7 @@ from gnomon.models.base import Model
 from gnomon.models.folders import load_model
 from gnomon.objectives.classification import Classification, LabelledRow, balanced_weights
 from gnomon.recipes.cards import card
-from gnomon.recipes.inputs import Inputs, choose_max_length
+from gnomon.recipes.inputs import Inputs, choose_max_length, longest_text
 from gnomon.recipes.settings import TuneSettings
 from gnomon.recipes.training import VALID_BATCH, save_and_deploy, train_stage
 from gnomon.reporting.console import Console
@@ -100,10 +100,7 @@ def default_epochs(rows_per_class: float) -> int:
 
 def max_length(settings: TuneSettings, tokenizer: Tokenizer, inputs: Inputs, folder: Path) -> int:
     """The tokens a text is cut at, as asked for or chosen; never more than the model has positions."""
-    config = read_config(folder)
-    # Two positions of RoBERTa's table are never used by tokens: its numbering begins behind the pad id.
-    offset = int(config.get("pad_token_id") or 0) + 1 if config["model_type"] == "roberta" else 0
-    limit = int(config.get("max_position_embeddings", 512)) - offset
+    limit = longest_text(folder)
     if settings.max_length is not None and settings.max_length > limit:
         raise GnomonError(
             f"max_length is {settings.max_length}, and {folder} reads at most {limit} tokens",
