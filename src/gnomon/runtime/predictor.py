@@ -5,6 +5,7 @@ Only this file turns text into a Prediction; torch, onnx and numpy each supply `
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,17 +74,21 @@ class Predictor:
     def predict(self, texts: str | Sequence[str], *, batch_size: int = 32) -> list[Prediction]:
         """One prediction for each text; a single string counts as a list of one."""
         encoded = self._encode(texts)
-        probabilities = softmax(self._score(encoded, batch_size))
-        if probabilities.shape[1] != len(self.labels):
+        logits = self._score(encoded, batch_size)
+        if logits.shape[1] != len(self.labels):
             raise GnomonError(
-                f"the model has {probabilities.shape[1]} outputs and {len(self.labels)} label names",
+                f"the model has {logits.shape[1]} outputs and {len(self.labels)} label names",
                 "give config.json an id2label with a name for every output",
             )
-        best = probabilities.argmax(axis=1).tolist()
-        return [
-            Prediction(self.labels[index], dict(zip(self.labels, row, strict=True)), item.truncated)
-            for item, index, row in zip(encoded, best, probabilities.tolist(), strict=True)
-        ]
+        return [self._prediction(item, row) for item, row in zip(encoded, logits.tolist(), strict=True)]
+
+    def _prediction(self, item: Encoded, scores: list[float]) -> Prediction:
+        """The softmax of one row, in Python: numpy's calls cost more than the few numbers they are for."""
+        highest = max(scores)
+        weights = [math.exp(score - highest) for score in scores]
+        total = sum(weights)
+        probabilities = {label: weight / total for label, weight in zip(self.labels, weights, strict=True)}
+        return Prediction(self.labels[scores.index(highest)], probabilities, item.truncated)
 
     def logits(self, texts: str | Sequence[str], *, batch_size: int = 32) -> np.ndarray:
         """The scores before the softmax, float32 [N, C]."""

@@ -20,6 +20,7 @@ from gnomon.text.ngrams import ngram_buckets
 
 Floats = NDArray[np.float32]
 
+_WIDEST = 60.0  # e^-60 is far above the least float32, so a text of the lightest tokens alone still has a total
 _LOWEST = np.float32(np.finfo(np.float32).min / 2)
 
 
@@ -34,6 +35,7 @@ class StaticScorer:
         self._ngram_sizes = tuple(section["config"]["ngram_sizes"])
         self._tokens = arrays["backbone.tokens.weight"]
         self._scores = np.ascontiguousarray(arrays["backbone.scores.weight"][:, 0])
+        self._weights = _weights(self._scores)
         self._rows = arrays.get("ngrams.rows")
         self._ngrams = arrays.get("backbone.ngrams.table.weight")
         self._pool_score = arrays.get("head.pool.score.weight")
@@ -55,7 +57,11 @@ class StaticScorer:
 
     def _mean(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
         """The mean of `_hidden` over the text [B, E], in a third of the time: positions are never made."""
-        shares = _masked_softmax(self._scores[ids], mask)
+        if self._weights is None:
+            shares = _masked_softmax(self._scores[ids], mask)
+        else:
+            shares = self._weights[ids] * mask
+            shares /= shares.sum(axis=1, keepdims=True)
         pooled: Floats = np.matmul(shares[:, None, :], self._tokens[ids])[:, 0]
         if self._ngrams is not None and self._rows is not None:
             buckets = ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(self._rows))
@@ -106,6 +112,15 @@ def activation(name: str) -> Callable[[Floats], Floats]:
 
 def _transposed(weight: Floats | None) -> Floats | None:
     return None if weight is None else np.ascontiguousarray(weight.T)
+
+
+def _weights(scores: Floats) -> Floats | None:
+    """Each token's share of a text before it is divided by the text's total, a table instead of an exponential a call.
+
+    None where scores lie so far apart that the lesser ones would vanish.
+    """
+    highest = scores.max(initial=0.0)
+    return None if highest - scores.min(initial=0.0) > _WIDEST else np.exp(scores - highest)
 
 
 def _masked_softmax(scores: Floats, mask: np.ndarray) -> Floats:
