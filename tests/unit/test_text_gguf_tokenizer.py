@@ -96,9 +96,7 @@ def test_a_sentence_piece_tokenizer_gives_the_same_ids(tmp_path, scheme):
     tokenizer = sentence_pieces(scheme)
     again, metadata = through_a_file(tokenizer, tmp_path)
     texts = ["the hello", " the  lohel", "你 the", "thel lothe", "</s>the"]
-    assert [again.encode(text).ids[1:] for text in texts] == [tokenizer.encode(text).ids[0:] for text in texts] or [
-        again.encode(text).ids for text in texts
-    ] == [tokenizer.encode(text).ids for text in texts]
+    assert [again.encode(text) for text in texts] == [tokenizer.encode(text) for text in texts]
     assert [again.decode(again.encode(text).ids) for text in texts] == [
         tokenizer.decode(tokenizer.encode(text).ids) for text in texts
     ]
