@@ -21,7 +21,7 @@ from cyclopts.exceptions import CycloptsError
 from rich.console import Console as RichConsole
 
 from gnomon import __version__
-from gnomon.cli.table import COMMANDS, FAMILIES, Command, find
+from gnomon.cli.table import COMMANDS, Command, find
 from gnomon.config import field_help, ordered_fields
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
@@ -73,14 +73,8 @@ def _overview() -> App:
     """Every command by its one line, nothing imported; unknown names are answered with the nearest."""
     app = App(name="gnomon", help=_HELP, version=__version__, help_format="plaintext")
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(dict.fromkeys(c.group for c in COMMANDS))}
-    for command in COMMANDS:
-        parent = app
-        *outer, name = command.name.split()
-        for word in outer:
-            if word not in list(parent):
-                parent.command(App(name=word, help=FAMILIES[word], group=groups[command.group]))
-            parent = parent[word]
-        parent.command(App(name=name, help=command.summary, group=groups[command.group]))
+    for place, command in enumerate(COMMANDS):
+        app.command(App(name=command.name, help=command.summary, group=groups[command.group], sort_key=place))
     return app
 
 

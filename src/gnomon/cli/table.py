@@ -20,8 +20,7 @@ class Command:
     run: str = "run"
 
 
-_MAIN, _RAW, _USE, _UNDERSTAND = "The main job", "From raw text", "Use", "Understand"
-_VECTORS, _ASK = "gnomon.recipes.vectors", "gnomon.recipes.vectors_ask"
+_MAIN, _USE, _UNDERSTAND = "The main job", "Use", "Understand"
 
 COMMANDS = (
     Command("quickstart", "gnomon.recipes.quickstart", "The whole job on built-in questions and teacher.", _MAIN),
@@ -30,21 +29,11 @@ COMMANDS = (
     Command("distill", "gnomon.recipes.distill", "Distil a tuned teacher onto one student.", _MAIN),
     Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text.", _MAIN),
     Command("advise", "gnomon.recipes.advise", "Which model of a run fits a budget, and why.", _MAIN),
-    Command("vectors train", _VECTORS, "Learn word vectors from raw text.", _RAW, "TrainConfig", "run_train"),
-    Command("vectors convert", _VECTORS, "Put vectors into another format.", _RAW, "ConvertConfig", "run_convert"),
-    Command("vectors nearest", _ASK, "The words nearest to a word.", _RAW, "NearestConfig", "run_nearest"),
-    Command("vectors analogy", _ASK, "A is to B as C is to which word?", _RAW, "AnalogyConfig", "run_analogy"),
-    Command("vectors similarity", _ASK, "How similar two words are.", _RAW, "SimilarityConfig", "run_similarity"),
-    Command("vectors evaluate", _ASK, "Similarity and analogy benchmarks.", _RAW, "EvaluateConfig", "run_evaluate"),
-    Command("vectors project", _ASK, "A map of words in two dimensions.", _RAW, "ProjectConfig", "run_project"),
     Command("predict", "gnomon.recipes.predict", "Label text with a model or a run's pick.", _USE),
     Command("doctor", "gnomon.recipes.doctor", "Look for faults in labelled text before training.", _UNDERSTAND),
     Command("info", "gnomon.recipes.info", "Check a model folder and say what is in it.", _UNDERSTAND),
     Command("init", "gnomon.cli.init", "Write a commented TOML of a command's settings.", _UNDERSTAND),
 )
-
-FAMILIES = {"vectors": "Word vectors: learn, ask, measure, convert."}
-"""What stands above the commands of two words."""
 
 
 def find(words: list[str]) -> tuple[Command, list[str]] | None:
