@@ -56,7 +56,8 @@ def parse_fields(kind: type[Any], values: Any, *, where: str) -> Any:
         arguments[name] = tuple(value) if isinstance(value, list) else value
         if not accepted(arguments[name]):
             raise GnomonError(f"{where}: {name} is {value!r}", f"expected {expected}")
-    lacking = [item.name for item in known.values() if item.default is MISSING and item.name not in arguments]
+    needed = [item.name for item in known.values() if item.default is item.default_factory is MISSING]
+    lacking = [name for name in needed if name not in arguments]
     if lacking:
         raise GnomonError(f"{where} lacks {', '.join(lacking)}", "restore the file from where it came")
     return kind(**arguments)

@@ -177,6 +177,8 @@ def decoder_config(model_type: str, fields: Mapping[str, Any], head: Mapping[str
         config["mlp_bias"] = known["mlp_bias"]
     if model_type == "mistral":
         config["sliding_window"] = known["sliding_window"]
+    if model_type == "qwen2" and known["head_dim"] == known["hidden_size"] // known["num_attention_heads"]:
+        del config["head_dim"]  # which Qwen2's own configuration does not name
     if model_type in ("qwen2", "qwen3"):
         sliding = known["sliding_window"] is not None
         config |= {"use_sliding_window": sliding, "sliding_window": known["sliding_window"]}

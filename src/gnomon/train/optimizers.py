@@ -1,4 +1,4 @@
-"""Parameter groups by kind of module, torch's fused optimisers, and Adam for the rows of sparse tables."""
+"""Parameter groups by kind of module, torch's fused optimisers, Muon, and Adam for the rows of sparse tables."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from gnomon.errors import GnomonError, did_you_mean
+from gnomon.train.muon import Muon, blocks_of
 from gnomon.train.plan import Plan
 
 _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.BatchNorm1d)
 OBJECTIVE = "objective."
+BACKBONE = "backbone."
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parameters that are treated alike: by name, their weight decay, their factor of the rate, and whether sparse."""
+    """Parameters that are treated alike: by name, their weight decay, their factor of the rate, and whether sparse.
+
+    `blocks`, for a group of Muon's, are the rows of each parameter's matrices, in the order of `parameters`.
+    """
 
     parameters: Mapping[str, nn.Parameter]
     weight_decay: float
     rate_factor: float
     sparse: bool
+    blocks: tuple[list[int], ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """What a log says of the group."""
@@ -35,6 +41,7 @@ class Group:
             "weight_decay": self.weight_decay,
             "rate_factor": self.rate_factor,
             "sparse": self.sparse,
+            **({"muon": True} if self.blocks else {}),
         }
 
 
@@ -82,11 +89,14 @@ class Optimizers:
             raise GnomonError("the model has no parameter to train", "all of them are frozen")
         self._rate = plan.learning_rate
         self.parameters = {name: value for group in self.groups for name, value in group.parameters.items()}
-        dense = [_settings(group) for group in self.groups if not group.sparse]
+        dense = [_settings(group) for group in self.groups if not group.sparse and not group.blocks]
+        matrices = [_settings(group) | {"blocks": group.blocks} for group in self.groups if group.blocks]
         sparse = [_settings(group) for group in self.groups if group.sparse]
         self._optimizers: list[torch.optim.Optimizer] = []
         if dense:
             self._optimizers.append(_DENSE[plan.optimizer](dense, plan))
+        if matrices:
+            self._optimizers.append(Muon(matrices, momentum=plan.muon_momentum))
         if sparse:
             self._optimizers.append(RowAdam(sparse, betas=plan.betas, eps=plan.epsilon))
 
@@ -148,9 +158,11 @@ def parameter_groups(model: nn.Module, objective: nn.Module, plan: Plan) -> list
     """The trained parameters of both, in groups of equal decay, rate and kind.
 
     Decay holds for matrices. Modules that normalise, vectors and scalars (biases, gains) and sparse tables,
-    whose unused rows must cost nothing, have none; which is which is told by the module, never by a name.
+    whose unused rows must cost nothing, have none; which is which is told by the module, never by a name. Muon's are
+    the matrices of the backbone's linear, recurrent and convolutional layers.
     """
-    members: dict[tuple[float, float, bool], dict[str, nn.Parameter]] = defaultdict(dict)
+    members: dict[tuple[float, float, bool, bool], dict[str, nn.Parameter]] = defaultdict(dict)
+    blocks: dict[str, list[int]] = {}
     unused = set(plan.rate_factors)
     seen: set[int] = set()
     for name, module, parameter in _owned(model, objective):
@@ -161,14 +173,23 @@ def parameter_groups(model: nn.Module, objective: nn.Module, plan: Plan) -> list
         decayed = parameter.ndim >= 2 and not sparse and not isinstance(module, _NORMS)
         prefix = max((p for p in plan.rate_factors if name.startswith(f"{p}.")), key=len, default="")
         unused.discard(prefix)
-        members[plan.decay if decayed else 0.0, plan.rate_factors.get(prefix, 1.0), sparse][name] = parameter
+        rate = plan.rate_factors.get(prefix, 1.0)
+        parts = blocks_of(module, parameter) if plan.optimizer == "muon" and name.startswith(BACKBONE) else None
+        if parts is not None:
+            blocks[name] = parts
+        elif plan.optimizer == "muon":
+            rate *= plan.rest_rate_factor
+        members[plan.decay if decayed else 0.0, rate, sparse, parts is not None][name] = parameter
     if unused:
         word = sorted(unused)[0]
         modules = {name.rpartition(".")[0] for name, _, _ in _owned(model, objective)}
         raise GnomonError(
             f"rate_factors names {word!r}, which is no module with parameters", did_you_mean(word, modules)
         )
-    return [Group(parameters, *key) for key, parameters in members.items()]
+    return [
+        Group(parameters, decay, rate, sparse, tuple(blocks[name] for name in parameters if name in blocks))
+        for (decay, rate, sparse, _), parameters in members.items()
+    ]
 
 
 def _owned(model: nn.Module, objective: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Parameter]]:
@@ -202,4 +223,5 @@ _DENSE: Mapping[str, Callable[[list[dict[str, Any]], Plan], torch.optim.Optimize
     "adam": lambda groups, plan: _adam(groups, plan, kind=torch.optim.Adam),
     "adam_l2": lambda groups, plan: _adam(groups, plan, kind=torch.optim.Adam),
     "adamw": lambda groups, plan: _adam(groups, plan, kind=torch.optim.AdamW),
+    "muon": lambda groups, plan: _adam(groups, plan, kind=torch.optim.AdamW),  # what Muon leaves
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from gnomon.errors import GnomonError, did_you_mean
 
-OptimizerName = Literal["sgd", "momentum", "adam", "adam_l2", "adamw"]
+OptimizerName = Literal["sgd", "momentum", "adam", "adam_l2", "adamw", "muon"]
 ScheduleName = Literal["linear", "cosine", "constant"]
 Precision = Literal["float32", "bfloat16"]
 
@@ -18,7 +18,7 @@ _CHOICES = {
     "schedule": get_args(ScheduleName),
     "precision": get_args(Precision),
 }
-_LOWER_IS_BETTER = frozenset({"loss", "perplexity"})
+_LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits_per_byte"})
 
 
 class Source(Protocol):
@@ -45,9 +45,14 @@ class Plan:
     accumulation: int = 1
     """Batches summed up before each update."""
     optimizer: OptimizerName = "adamw"
-    """adam_l2 adds weight_decay * weight to the gradient; adamw decays the weight itself; plain adam has no decay."""
+    """adam_l2 adds weight_decay * weight to the gradient; adamw decays the weight itself; plain adam has no decay. muon
+    takes the matrices of the backbone's layers, and leaves tables, heads, biases and norms to adamw."""
     learning_rate: float = 1e-3
     """Peak rate."""
+    rest_rate_factor: float = 0.2
+    """With muon: what it leaves to adamw learns at this factor of the rate."""
+    muon_momentum: float = 0.95
+    """Muon's decay rate of the gradient's average."""
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     """Factors of the rate by module (`{"head": 10.0}`); the objective's modules stand under `objective.`."""
     weight_decay: float | None = None
@@ -87,7 +92,7 @@ class Plan:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise GnomonError(f"{name} = {value} must be at least 1")
-        for name in ("learning_rate", "clip_norm", "epsilon"):
+        for name in ("learning_rate", "rest_rate_factor", "clip_norm", "epsilon"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise GnomonError(f"{name} = {value} must be a number above 0")
@@ -95,6 +100,7 @@ class Plan:
             ("warmup_share", self.warmup_share),
             ("betas[0]", self.betas[0]),
             ("betas[1]", self.betas[1]),
+            ("muon_momentum", self.muon_momentum),
         ):
             if not 0 <= value < 1:
                 raise GnomonError(f"{name} = {value} must lie in [0, 1)")
