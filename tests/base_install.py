@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from families import CASES, TEXTS, small_model
+from families import DEPLOYABLE, TEXTS, small_model
 from gnomon.deploy.deploy import deploy
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +25,7 @@ def main() -> None:
     """Make models, install the base package alone, compare what both environments answer."""
     texts = [text for text in TEXTS if text]
     folders = []
-    for name in CASES:
+    for name in DEPLOYABLE:
         folder = ROOT / "build" / "base" / name
         model = small_model(name)
         model.save(folder)

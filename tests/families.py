@@ -86,9 +86,12 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
 """Name -> family, config fields, head (None: the family's own)."""
 
 each_family = pytest.mark.parametrize("name", CASES)
-each_deployable = pytest.mark.parametrize(
-    "name", [name for name, (family, _, _) in CASES.items() if family != "decoder" and name != "convolutional-causal"]
+DEPLOYABLE = tuple(
+    name for name, (family, _, _) in CASES.items() if family != "decoder" and name != "convolutional-causal"
 )
+"""The cases that have a runtime without torch."""
+
+each_deployable = pytest.mark.parametrize("name", DEPLOYABLE)
 
 
 def small_tokenizer() -> Tokenizer:
