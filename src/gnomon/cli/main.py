@@ -21,7 +21,7 @@ from cyclopts.exceptions import CycloptsError
 from rich.console import Console as RichConsole
 
 from gnomon import __version__
-from gnomon.cli.table import COMMANDS, Command, find
+from gnomon.cli.table import COMMANDS, TOGETHER, Command, find
 from gnomon.config import field_help, ordered_fields
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
@@ -74,7 +74,12 @@ def _overview() -> App:
     app = App(name="gnomon", help=_HELP, version=__version__, help_format="plaintext")
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(dict.fromkeys(c.group for c in COMMANDS))}
     for place, command in enumerate(COMMANDS):
-        app.command(App(name=command.name, help=command.summary, group=groups[command.group], sort_key=place))
+        parent, (*outer, name) = app, command.name.split()
+        for word in outer:
+            if word not in list(parent):
+                parent.command(App(name=word, help=TOGETHER[word], group=groups[command.group], sort_key=place))
+            parent = parent[word]
+        parent.command(App(name=name, help=command.summary, group=groups[command.group], sort_key=place))
     return app
 
 

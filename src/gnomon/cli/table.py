@@ -36,6 +36,13 @@ COMMANDS = (
 )
 
 
+TOGETHER = {
+    "vectors": "Word vectors: train, convert, ask, evaluate, draw.",
+    "tokenizer": "Tokenizers: train one, compare several.",
+}
+"""What the commands of two words have in common, by their first word."""
+
+
 def find(words: list[str]) -> tuple[Command, list[str]] | None:
     """The command that `words` begin with, and the words after it; two-word names come first."""
     for count in (2, 1):
