@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gnomon.errors import GnomonError
 from gnomon.nn.embeddings import NgramEmbedding, TransformerEmbeddings
-from gnomon.text.ngrams import ngram_buckets
+from gnomon.text.ngrams import ngram_buckets, ngram_tables
 
 quick = settings(deadline=None, derandomize=True, max_examples=40)
 
@@ -24,12 +24,12 @@ def plain_buckets(row: list[int], size: int, num_buckets: int) -> list[int]:
 
     result = [0] * len(row)
     for end in range(size - 1, len(row)):
-        state = size
-        for token in row[end - size + 1 : end + 1]:
-            state = signed(signed(state * 0x1E3779B97F4A7C15) + token)
+        joined = 0
+        for offset, token in enumerate(row[end - size + 1 : end + 1]):
+            state = signed(token * 0x1E3779B97F4A7C15 + size * 2**32 + offset * 2**16)
             state = signed((state ^ (state >> 31)) * 0x3F58476D1CE4E5B9)
-            state ^= state >> 29
-        result[end] = 1 + (state & (2**63 - 1)) % (num_buckets - 1)
+            joined ^= (state ^ (state >> 29)) & (2**63 - 1)
+        result[end] = 1 + joined % (num_buckets - 1)
     return result
 
 
@@ -43,9 +43,11 @@ def test_numpy_torch_and_the_definition_agree(rows: list[list[int]], sizes: list
     ids = np.array([row + [7] * (length - len(row)) for row in rows], dtype=np.int64)
     mask = np.arange(length) < np.array([len(row) for row in rows])[:, None]
     buckets = ngram_buckets(ids, mask, sizes=sizes, num_buckets=num_buckets)
+    by_table = ngram_buckets(ids, mask, sizes=sizes, num_buckets=num_buckets, tables=ngram_tables(50_001, sizes))
     in_torch = ngram_buckets(torch.from_numpy(ids), torch.from_numpy(mask), sizes=sizes, num_buckets=num_buckets)
-    for size, ours, theirs in zip(sizes, buckets, in_torch, strict=True):
+    for size, ours, looked_up, theirs in zip(sizes, buckets, by_table, in_torch, strict=True):
         assert ours.dtype == np.int64
+        np.testing.assert_array_equal(ours, looked_up)
         np.testing.assert_array_equal(ours, theirs.numpy())
         for row, found in zip(rows, ours.tolist(), strict=True):
             assert found == plain_buckets(row, size, num_buckets) + [0] * (length - len(row))
@@ -56,7 +58,7 @@ def test_buckets_are_the_same_for_ever() -> None:
     ids, mask = np.array([[101, 2054, 2003, 102]]), np.ones((1, 4), dtype=bool)
     found = [item.tolist() for item in ngram_buckets(ids, mask, sizes=(2, 3), num_buckets=100_003)]
     assert found == [[plain_buckets([101, 2054, 2003, 102], size, 100_003)] for size in (2, 3)]
-    assert found == [[[0, 41740, 11041, 60075]], [[0, 0, 2331, 77869]]]
+    assert found == [[[0, 61689, 2028, 78693]], [[0, 0, 59509, 26468]]]
 
 
 def test_buckets_are_spread_evenly() -> None:

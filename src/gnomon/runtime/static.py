@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnomon.errors import GnomonError
-from gnomon.text.ngrams import ngram_buckets
+from gnomon.text.ngrams import ngram_buckets, ngram_tables
 
 Floats = NDArray[np.float32]
 
@@ -38,6 +38,7 @@ class StaticScorer:
         self._weights = _weights(self._scores)
         self._rows = arrays.get("ngrams.rows")
         self._ngrams = arrays.get("backbone.ngrams.table.weight")
+        self._hashes = ngram_tables(len(self._tokens), self._ngram_sizes if self._ngrams is not None else ())
         self._pool_score = arrays.get("head.pool.score.weight")
         self._dense_weight = _transposed(arrays.get("head.dense.weight"))
         self._dense_bias = arrays.get("head.dense.bias")
@@ -64,9 +65,9 @@ class StaticScorer:
             shares /= shares.sum(axis=1, keepdims=True)
         pooled: Floats = np.matmul(shares[:, None, :], self._tokens[ids])[:, 0]
         if self._ngrams is not None and self._rows is not None:
-            buckets = ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(self._rows))
-            total = self._ngrams[self._rows[np.concatenate(buckets, axis=1)]].sum(axis=1)
-            pooled += total / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+            for buckets in self._buckets(ids, mask, self._rows):
+                total = self._ngrams[self._rows[buckets]].sum(axis=1)
+                pooled += total / mask.sum(axis=1, keepdims=True, dtype=np.float32)
         return pooled
 
     def _hidden(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
@@ -75,9 +76,12 @@ class StaticScorer:
         hidden: Floats = self._tokens[ids]
         hidden *= (shares * mask.sum(axis=1, keepdims=True, dtype=np.float32))[..., None]
         if self._ngrams is not None and self._rows is not None:
-            for buckets in ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(self._rows)):
+            for buckets in self._buckets(ids, mask, self._rows):
                 hidden += self._ngrams[self._rows[buckets]]
         return hidden
+
+    def _buckets(self, ids: np.ndarray, mask: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        return ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(rows), tables=self._hashes)
 
     def _pool(self, hidden: Floats, mask: np.ndarray) -> Floats:
         """[B, T, E] -> [B, E] by a pooling that is not the mean, as in `nn/heads.py`; texts have a token or more."""
