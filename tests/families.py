@@ -42,6 +42,7 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
         _ENCODER | {"norm_position": "pre", "hidden_act": "relu", "model_type": "gnomon_encoder"},
         HeadConfig("mean"),
     ),
+    "modernbert": ("modern_encoder", _ENCODER | {"num_hidden_layers": 3, "local_attention": 4}, None),
     "llama": ("decoder", _DECODER | {"num_key_value_heads": 2}, None),
     "qwen3-mean": ("decoder", _DECODER | {"qk_norm": True, "head_dim": 6}, HeadConfig("mean")),
     "gpt2": (
@@ -87,7 +88,9 @@ CASES: dict[str, tuple[str, dict[str, Any], HeadConfig | None]] = {
 
 each_family = pytest.mark.parametrize("name", CASES)
 DEPLOYABLE = tuple(
-    name for name, (family, _, _) in CASES.items() if family != "decoder" and name != "convolutional-causal"
+    name
+    for name, (family, _, _) in CASES.items()
+    if family not in ("decoder", "modern_encoder") and name != "convolutional-causal"
 )
 """The cases that have a runtime without torch."""
 

@@ -21,7 +21,7 @@ from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import write_model_dir
 from gnomon.models.heads import AnyHeadConfig, LanguageHeadConfig, make_head
 from gnomon.models.heads import HeadConfig as HeadConfig
-from gnomon.models.hf_names import hf_config, hf_type, to_hf_arrays
+from gnomon.models.hf_names import TYPES, hf_type, to_hf_arrays
 from gnomon.nn.init import init_transformer
 from gnomon.nn.state import State
 from gnomon.runtime.predictor import Prediction, Predictor
@@ -196,7 +196,7 @@ class Model(nn.Module):
         arrays = {name: (t.float() if t.dtype == torch.bfloat16 else t).numpy() for name, t in tensors.items()}
         if self.hf_type is None:
             return arrays
-        return to_hf_arrays(arrays, self.hf_type, fields=asdict(self.backbone.config), head=self._head_fields)
+        return to_hf_arrays(arrays, self.hf_type, fields=asdict(self.backbone.config), kind=self.head_config.kind)
 
     @property
     def hf_type(self) -> str | None:
@@ -211,7 +211,7 @@ class Model(nn.Module):
             config: dict[str, Any] = {"model_type": f"gnomon_{self.backbone.family}"}
             section["config"] = fields
         else:
-            config = hf_config(self.hf_type, fields, head)
+            config = TYPES[self.hf_type].config(fields, head)
         if isinstance(self.head_config, HeadConfig):
             config |= {
                 "id2label": {str(index): name for index, name in enumerate(self.labels)},

@@ -11,24 +11,53 @@ from gnomon.models.base import Backbone, HeadConfig
 from gnomon.models.convolutional import ConvolutionalBackbone, ConvolutionalConfig
 from gnomon.models.decoder import DecoderBackbone, DecoderConfig
 from gnomon.models.encoder import EncoderBackbone, EncoderConfig
+from gnomon.models.heads import LanguageHeadConfig, MaskedLanguageHeadConfig
+from gnomon.models.modern_encoder import ModernEncoderBackbone, ModernEncoderConfig
 from gnomon.models.recurrent import RecurrentBackbone, RecurrentConfig
 from gnomon.models.static import StaticBackbone, StaticConfig
 
 
 @dataclass(frozen=True)
 class Family:
-    """A config class, the backbone made from it, and the label head that suits it."""
+    """A config class, the backbone made from it, and the heads that suit it: for labels, and for language (or none)."""
 
     config: type[Any]
     backbone: Callable[[Any], Backbone]
     head: Callable[[Any], HeadConfig]
+    language_head: Callable[[Any], LanguageHeadConfig | MaskedLanguageHeadConfig] | None = None
 
 
 FAMILIES: dict[str, Family] = {
-    "encoder": Family(EncoderConfig, EncoderBackbone, lambda c: HeadConfig("first", c.hidden_size, "tanh")),
-    "decoder": Family(DecoderConfig, DecoderBackbone, lambda c: HeadConfig("last", dropout=c.resid_pdrop)),
-    "recurrent": Family(RecurrentConfig, RecurrentBackbone, lambda c: HeadConfig("max", dropout=0.3)),
-    "convolutional": Family(ConvolutionalConfig, ConvolutionalBackbone, lambda c: HeadConfig("max", dropout=0.3)),
+    "encoder": Family(
+        EncoderConfig,
+        EncoderBackbone,
+        lambda c: HeadConfig("first", c.hidden_size, "tanh"),
+        lambda c: MaskedLanguageHeadConfig(activation=c.hidden_act, norm_eps=c.layer_norm_eps),
+    ),
+    "modern_encoder": Family(
+        ModernEncoderConfig,
+        ModernEncoderBackbone,
+        lambda c: HeadConfig("mean", c.hidden_size, "gelu"),
+        lambda c: MaskedLanguageHeadConfig(True, c.hidden_activation, False, c.norm_eps, c.norm_bias),
+    ),
+    "decoder": Family(
+        DecoderConfig,
+        DecoderBackbone,
+        lambda c: HeadConfig("last", dropout=c.resid_pdrop),
+        lambda c: LanguageHeadConfig(),
+    ),
+    "recurrent": Family(
+        RecurrentConfig,
+        RecurrentBackbone,
+        lambda c: HeadConfig("max", dropout=0.3),
+        lambda c: LanguageHeadConfig(tied=c.embedding_size == c.hidden_size),
+    ),
+    "convolutional": Family(
+        ConvolutionalConfig,
+        ConvolutionalBackbone,
+        lambda c: HeadConfig("max", dropout=0.3),
+        lambda c: LanguageHeadConfig(tied=c.embedding_size == c.channels * len(c.kernel_sizes)),
+    ),
     "static": Family(StaticConfig, StaticBackbone, lambda c: HeadConfig("mean", c.embedding_size, "relu", 0.3)),
 }
 

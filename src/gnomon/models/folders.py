@@ -1,4 +1,4 @@
-"""Model folders as models: any Hugging Face folder of a type in `hf_names.LAYOUTS`, or one of ours.
+"""Model folders as models: any Hugging Face folder of a type in `hf_names.TYPES`, or one of ours.
 
 `read_folder` gives configuration and arrays by our tensor names (what `deploy/` builds from); `load_model` makes the
 torch model of them with a label head, `load_language_model` with a language head.
@@ -23,7 +23,7 @@ from gnomon.models.base import Backbone, HeadConfig, LoadReport, Model
 from gnomon.models.families import FAMILIES, family_named, parse_fields
 from gnomon.models.heads import HEADS, AnyHeadConfig
 from gnomon.models.hf_layout import Stored
-from gnomon.models.hf_names import LAYOUTS, family_of, from_hf_names, hf_fields, hf_head, hf_kind
+from gnomon.models.hf_names import TYPES, from_hf_names, hf_head, hf_kind
 from gnomon.nn.init import Uninitialised
 from gnomon.text.tokenizer import Tokenizer
 
@@ -87,13 +87,13 @@ def read_folder(path: Path | str, *, kind: str | None = None) -> Folder:
     stored = read_model_dir(resolve(path))
     where = str(stored.path / "config.json")
     section = stored.gnomon
-    theirs = stored.model_type in LAYOUTS
+    theirs = stored.model_type in TYPES
     if theirs:
-        family, fields = family_of(stored.model_type), hf_fields(stored.config)
+        family, fields = TYPES[stored.model_type].family, TYPES[stored.model_type].fields(stored.config)
     elif stored.model_type.startswith("gnomon_"):
         family, fields = str(section.get("family")), section.get("config") or {}
     else:
-        known = [*LAYOUTS, *(f"gnomon_{family}" for family in FAMILIES)]
+        known = [*TYPES, *(f"gnomon_{family}" for family in FAMILIES)]
         raise GnomonError(f"{where}: unknown model_type {stored.model_type!r}", did_you_mean(stored.model_type, known))
     config = parse_fields(family_named(family).config, fields, where=where)
     own = section.get("head") or {}
@@ -109,7 +109,8 @@ def read_folder(path: Path | str, *, kind: str | None = None) -> Folder:
         head = parse_fields(HEADS[kind], own, where=where)
     else:
         given = hf_head(stored.config, kind) if theirs else None
-        default = family_named(family).head(config) if kind == "label" else HEADS[kind]()
+        suits = family_named(family)
+        default = suits.head(config) if kind == "label" or suits.language_head is None else suits.language_head(config)
         head = default if given is None else parse_fields(HEADS[kind], given, where=where)
     arrays, heads, body = _named_arrays(stored, config, kind=kind, stored_kind=stored_kind)
     labels = label_names(stored.config)
@@ -130,7 +131,7 @@ def read_folder(path: Path | str, *, kind: str | None = None) -> Folder:
 def _named_arrays(
     stored: ModelDir, config: Any, *, kind: str, stored_kind: str
 ) -> tuple[NamedArrays, tuple[str, ...], tuple[str, ...]]:
-    if stored.model_type in LAYOUTS:
+    if stored.model_type in TYPES:
         names, heads, body = from_hf_names(
             stored.arrays, model_type=stored.model_type, num_layers=config.num_hidden_layers, kind=kind
         )
@@ -188,9 +189,10 @@ def load_language_model(path: Path | str, *, max_length: int | None = None) -> M
     """
     folder = read_folder(path)
     if isinstance(folder.head, HeadConfig):
-        kind = "masked_language" if folder.family == "encoder" else "language"
-        folder = read_folder(path, kind=kind)
-        if not any(name.startswith("head.") for name in folder.arrays):
+        suits = family_named(folder.family).language_head
+        if suits is not None:
+            folder = read_folder(path, kind=suits(folder.config).kind)
+        if isinstance(folder.head, HeadConfig) or not any(name.startswith("head.") for name in folder.arrays):
             raise GnomonError(
                 f"{folder.path} is no language model: it holds no weights of a language head",
                 "name the folder of a language model, or make one (gnomon pretrain)",

@@ -48,7 +48,7 @@ DECODER_LAYOUTS: dict[str, Layout] = {
     "mistral": _LLAMA,
     "gpt2": _GPT2,
 }
-_ARCHITECTURES = {
+ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
@@ -150,7 +150,7 @@ def decoder_head(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def decoder_expressible(model_type: str, fields: Mapping[str, Any], head: Mapping[str, Any]) -> bool:
     """Whether the type computes exactly what these fields and this head say."""
-    if head["kind"] != "language" or head["bias"]:
+    if head["bias"]:
         return False
     return _resolved(decoder_fields(decoder_config(model_type, fields, head))) == _resolved(fields)
 
@@ -159,7 +159,7 @@ def decoder_config(model_type: str, fields: Mapping[str, Any], head: Mapping[str
     """The config.json of a Hugging Face causal language model, without its special tokens."""
     known = _resolved(fields)
     names = _GPT2_FIELDS if model_type == "gpt2" else _LLAMA_FIELDS
-    config: dict[str, Any] = {"model_type": model_type, "architectures": [_ARCHITECTURES[model_type]]}
+    config: dict[str, Any] = {"model_type": model_type, "architectures": [ARCHITECTURES[model_type]]}
     config |= {theirs: known[ours] for ours, theirs in names.items()}
     config["tie_word_embeddings"] = head["tied"]
     if model_type == "gpt2":

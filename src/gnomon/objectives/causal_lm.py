@@ -13,7 +13,7 @@ from gnomon.models.heads import LanguageHeadConfig
 from gnomon.nn.language_heads import LanguageHead, MaskedLanguageHead
 from gnomon.nn.vocabulary import VocabularyProjection, log_probabilities, summed_cross_entropy
 from gnomon.objectives.base import Batch, Objective, Term
-from gnomon.text.windows import NO_TARGET, Packed, Window, pack
+from gnomon.text.windows import NO_TARGET, Window, pack
 
 TERM = "next_token"
 
@@ -33,7 +33,8 @@ class CausalLM(Objective):
 
     def collate(self, examples: Sequence[Window]) -> Batch:
         """ids and targets int64 [B, T]; documents int64 [B, T] too where a window holds more than one."""
-        packed = packed_windows(examples, pad_id=self.pad_id)
+        length = max(1, max(len(window.ids) for window in examples) - 1)
+        packed = pack(examples, length=length, pad_id=self.pad_id)
         arrays = {"ids": packed.ids, "targets": packed.targets}
         if packed.documents.max() > 0:
             arrays["documents"] = packed.documents
@@ -71,11 +72,6 @@ class CausalLM(Objective):
         """
         hidden: Tensor = model.backbone(batch["ids"], documents=batch.get("documents")).hidden
         return chosen_features(model, hidden, batch["targets"])
-
-
-def packed_windows(windows: Sequence[Window], *, pad_id: int) -> Packed:
-    """Windows side by side, as long as the longest."""
-    return pack(windows, length=max(1, max(len(window.ids) for window in windows) - 1), pad_id=pad_id)
 
 
 def chosen_features(model: Model, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,9 +14,9 @@ from gnomon.models.base import Model
 from gnomon.models.heads import MaskedLanguageHeadConfig
 from gnomon.nn.vocabulary import log_probabilities, summed_cross_entropy
 from gnomon.objectives.base import Batch, Objective, Term
-from gnomon.objectives.causal_lm import chosen_features, language_metrics, language_out, packed_windows
+from gnomon.objectives.causal_lm import chosen_features, language_metrics, language_out
 from gnomon.text.tokenizer import Tokenizer
-from gnomon.text.windows import NO_TARGET, Window
+from gnomon.text.windows import NO_TARGET, Window, pack
 
 TERM = "masked_token"
 _SHOWN_AS_MASK, _SHOWN_AS_OTHER = 0.8, 0.1  # of the chosen; the rest are shown as they are
@@ -27,7 +27,7 @@ class MaskedLM(Objective):
 
     Of each window, `share` of the ordinary tokens are chosen (one at least): 80 % are shown as the mask, 10 % as some
     other token, 10 % as themselves. In training the choice is drawn anew each time, from torch's generator; in an
-    evaluation it follows from the text alone, so that evaluations compare.
+    evaluation it follows from the text alone, so that evaluations compare. All of a window is read, its last id too.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MaskedLM(Objective):
 
     def collate(self, examples: Sequence[Window]) -> Batch:
         """ids, targets int64 [B, T] and mask bool [B, T]; documents int64 [B, T] too where a window holds several."""
-        packed = packed_windows(examples, pad_id=self.pad_id)
+        packed = pack(examples, length=max(len(window.ids) for window in examples), pad_id=self.pad_id)
         real = packed.documents >= 0
         ids, targets = self._hidden(packed.ids, real)
         arrays = {"ids": ids, "targets": targets, "mask": real}
