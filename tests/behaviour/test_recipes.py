@@ -124,6 +124,20 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on(
     assert "the teacher was tuned before" in capsys.readouterr().err
 
 
+def test_a_teacher_that_knows_the_labels_is_tuned_again_only_when_asked(place: Path) -> None:
+    gnomon.tune("data.csv", teacher="teacher", epochs=1, threads=1, out="tuned")
+    assert gnomon.tune("data.csv", teacher="tuned", epochs=1, threads=1, out="taken").figures["tuned_before"]
+    assert gnomon.tune("data.csv", teacher="tuned", epochs=1, threads=1, again=True, out="again").figures["steps"] > 0
+
+
+def test_the_doctor_tells_everything_before_it_stops(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("test.csv").write_text("text,label\nwho is c d,unheard\n")
+    assert run(["doctor", "data.csv", "--test", "test.csv"]) == 2
+    said = capsys.readouterr()
+    assert "that train never has" in said.out + said.err
+    assert "'unheard'" in said.err
+
+
 def test_tune_then_distil_as_steps_of_their_own(place: Path) -> None:
     tuned = gnomon.tune("data.csv", teacher="teacher", out="tuned", epochs=4, learning_rate=5e-3, threads=1)
     assert tuned.figures["valid"]["accuracy"] > 0.5

@@ -9,9 +9,13 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gnomon.errors import GnomonError
-from gnomon.measure.latency import Latency, interleaved, latency, quickest, throughput
+from gnomon.measure.latency import Latency, PredictOne, interleaved, quickest, throughput
 
 TEXTS = [f"text {number}" for number in range(30)]
+
+
+def only(predict_one: PredictOne, texts: Sequence[str], *, rounds: int = 3, warmup: int = 10) -> Latency:
+    return interleaved({"only": predict_one}, texts, rounds=rounds, warmup=warmup)["only"]
 
 
 class Clock:
@@ -43,7 +47,7 @@ def test_every_candidate_is_charged_its_own_time(clock: Clock) -> None:
 
 def test_percentiles_are_of_single_calls(clock: Clock) -> None:
     durations = iter([*[1.0] * 95, *[11.0] * 5])
-    measured = latency(lambda text: clock.taking(next(durations))(text), ["x"] * 100, rounds=1, warmup=0)
+    measured = only(lambda text: clock.taking(next(durations))(text), ["x"] * 100, rounds=1, warmup=0)
     assert measured == Latency(1.0, 11.0, 100)
 
 
@@ -55,17 +59,17 @@ def test_candidates_take_turns_in_rotating_order() -> None:
 
 def test_warm_up_calls_are_not_timed(clock: Clock) -> None:
     durations = iter([50.0] * 5 + [1.0] * 30)
-    measured = latency(lambda text: clock.taking(next(durations))(text), TEXTS, rounds=1, warmup=5)
+    measured = only(lambda text: clock.taking(next(durations))(text), TEXTS, rounds=1, warmup=5)
     assert measured == Latency(1.0, 1.0, 30)
 
 
 def test_collection_is_off_while_timing_and_on_again_after() -> None:
     seen: set[bool] = set()
-    latency(lambda _: seen.add(gc.isenabled()), TEXTS, rounds=1, warmup=0)
+    only(lambda _: seen.add(gc.isenabled()), TEXTS, rounds=1, warmup=0)
     assert seen == {False}
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError):
-        latency(lambda _: 1 // 0, TEXTS, warmup=0)
+        only(lambda _: 1 // 0, TEXTS, warmup=0)
     assert gc.isenabled()
 
 
@@ -95,6 +99,6 @@ def test_throughput_is_the_best_round_over_texts_in_batches(clock: Clock) -> Non
 
 def test_no_texts_is_an_error() -> None:
     with pytest.raises(GnomonError, match="no texts"):
-        latency(lambda _: None, [])
+        only(lambda _: None, [])
     with pytest.raises(GnomonError, match="no texts"):
         throughput(lambda _: None, [])

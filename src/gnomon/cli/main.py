@@ -63,7 +63,13 @@ def _dispatch(words: list[str]) -> None:
         return
     command, rest = found
     config, rest = _config_files(_resumed(rest))
-    app = App(name=f"gnomon {command.name}", version_flags=[], config=config, help_format="plaintext")
+    app = App(
+        name=f"gnomon {command.name}",
+        version_flags=[],
+        config=config,
+        help_format="plaintext",
+        default_parameter=Parameter(negative="", show_default=_shown_default),
+    )
     app["--help"].show = False
     app.default(_as_command(command))
     app(rest, exit_on_error=False, print_error=False, result_action="return_value")
@@ -126,9 +132,12 @@ def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Paramete
 
 
 def _parameter(name: str, kind: Any, type_: Any, text: str, default: Any) -> inspect.Parameter:
-    shown = default not in (inspect.Parameter.empty, None, False, ())
-    described = Annotated[type_, Parameter(help=text, negative="", show_default=shown)]
-    return inspect.Parameter(name, kind, default=default, annotation=described)
+    return inspect.Parameter(name, kind, default=default, annotation=Annotated[type_, Parameter(help=text)])
+
+
+def _shown_default(default: Any) -> str | None:
+    """A default in the help; what stands for "none given" is told by the setting's own text."""
+    return None if default is None or default is False or default == () else str(default)
 
 
 def _option(name: str, text: str, kind: Any, default: Any) -> inspect.Parameter:

@@ -32,11 +32,6 @@ class Latency:
     count: int
 
 
-def latency(predict_one: PredictOne, texts: Sequence[str], *, rounds: int = 3, warmup: int = 10) -> Latency:
-    """Time `predict_one` on each of `texts`, `rounds` times over, after `warmup` untimed calls a round."""
-    return interleaved({"only": predict_one}, texts, rounds=rounds, warmup=warmup)["only"]
-
-
 def interleaved(
     candidates: Mapping[Name, PredictOne],
     texts: Sequence[str],

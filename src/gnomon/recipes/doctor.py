@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from gnomon.errors import GnomonError
 from gnomon.recipes.inputs import (
+    check_inputs,
     choose_max_length,
     examine,
     find_teacher,
@@ -54,14 +55,18 @@ class DoctorResult:
 def run(config: Config, console: Console | None = None) -> DoctorResult:
     """Examine the data. Raises GnomonError when a finding would stop a run, after showing the others."""
     console = console or Console(quiet=True)
-    inputs = read_inputs(config.data, config, console)
+    inputs = read_inputs(config.data, config, console, check=False)
     folder = find_teacher(config.teacher) if config.teacher else None
     tokenizer = read_tokenizer(folder, console) if folder else None
     length = config.max_length
     if folder is not None and tokenizer is not None and length is None:
         length = choose_max_length(tokenizer, inputs.train.texts, limit=longest_text(folder))
     result = DoctorResult(examine(inputs, tokenizer, length))
-    if result.report.stop:
+    try:
+        check_inputs(inputs)
+        if result.report.stop:
+            raise GnomonError(result.report.stop)
+    except GnomonError:
         console.show(result.shown())
-        raise GnomonError(result.report.stop)
+        raise
     return result

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from gnomon.errors import GnomonError
 from gnomon.measure.classification import ClassScores, never_predicted, per_class
-from gnomon.measure.latency import Latency, latency
+from gnomon.measure.latency import Latency, interleaved
 from gnomon.measure.uncertainty import Interval, Paired, paired
 from gnomon.recipes.demo import DEMO, demo_questions
 from gnomon.recipes.inputs import read
@@ -106,25 +106,28 @@ def run(config: Config, console: Console | None = None) -> EvaluateResult:
         raise GnomonError("no model to evaluate is given", "gnomon evaluate MODEL... DATA")
     data = demo_questions() if str(config.data) == DEMO else read(config.data, config, console)
     labels = data.label_names
+    loaded = [load(name, threads=config.threads) for name in config.models]
+    with console.stage("time one text at a time"):
+        times = interleaved(
+            {place: model.predict for place, model in enumerate(loaded)}, data.texts[:TIMED_TEXTS], seconds=4.0
+        )
     measured: list[Evaluated] = []
     first: Answers | None = None
-    for name in config.models:
+    for place, (name, model) in enumerate(zip(config.models, loaded, strict=True)):
         with console.stage(f"measure {name}"):
-            model = load(name, threads=config.threads)
             known = _known(model.labels, labels, name)
             gold = np.array([known.index(label) for label in data.labels])
             given = answers(model, data.texts, known)
-            predictions = model.predict(list(data.texts))
-            cut = sum(one.truncated for one in predictions)
-            unpredicted = never_predicted(gold, given.classes)
+            cut = sum(one.truncated for one in model.predict(list(data.texts)))
+            unpredicted = tuple(known[index] for index in never_predicted(gold, given.classes))
             measured.append(
                 Evaluated(
                     name=name,
                     figures=quality(gold, given, first, seed=config.seed),
                     classes=dict(zip(known, per_class(gold, given.classes, num_labels=len(known)), strict=True)),
-                    never_predicted=tuple(known[index] for index in unpredicted),
-                    truncated=cut / len(predictions),
-                    latency=latency(model.predict, data.texts[:TIMED_TEXTS]),
+                    never_predicted=unpredicted,
+                    truncated=cut / len(data),
+                    latency=times[place],
                     against_first=None
                     if first is None
                     else paired(gold, given.classes, first.classes, seed=config.seed),
@@ -134,7 +137,7 @@ def run(config: Config, console: Console | None = None) -> EvaluateResult:
         if cut:
             console.warn(f"{name} reads fewer tokens than {cut:,} of the texts have: their end is cut")
         if unpredicted:
-            console.warn(f"{name} never predicts {', '.join(known[index] for index in unpredicted)}")
+            console.warn(f"{name} never predicts {', '.join(unpredicted)}")
     return EvaluateResult(len(data), tuple(measured))
 
 

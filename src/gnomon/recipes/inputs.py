@@ -45,15 +45,13 @@ class Inputs:
         return [number[str(example.label)] for example in part.examples]
 
 
-def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> Inputs:
-    """Read the data, split it where no files are given for validation or test, and check the labels.
+def read_inputs(data: Path | str, settings: SplitSettings, console: Console, *, check: bool = True) -> Inputs:
+    """Read the data, split it where no files are given for validation or test, and `check` the labels.
 
     `data` is a file, or "demo" for the built-in questions. Every decision taken is said.
     """
     whole = demo_questions() if str(data) == DEMO else read(Path(data), settings, console)
     splits = _split(whole, settings, console)
-    for part in (splits.valid, splits.test):
-        check_labels(splits.train, part)
     files = [path for path in (Path(data), settings.valid, settings.test) if path is not None and path.is_file()]
     inputs = Inputs(
         train=splits.train,
@@ -63,6 +61,8 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
         hashes={DEMO: QUESTIONS} if str(data) == DEMO else {str(path): sha256(path) for path in files},
         decisions=(*whole.decisions, *splits.decisions),
     )
+    if check:
+        check_inputs(inputs)
     for decision in inputs.decisions:
         console.say(f"  {decision}")
     if settings.valid and settings.test:
@@ -72,6 +72,12 @@ def read_inputs(data: Path | str, settings: SplitSettings, console: Console) -> 
     shown = ", ".join(inputs.labels[:12]) + (", ..." if len(inputs.labels) > 12 else "")
     console.say(f"  {len(inputs.labels)} labels: {shown}")
     return inputs
+
+
+def check_inputs(inputs: Inputs) -> None:
+    """Raise GnomonError for labels that nothing can be learned from: one alone, or one that training never saw."""
+    for part in (inputs.valid, inputs.test):
+        check_labels(inputs.train, part)
 
 
 def read_unlabelled(path: Path, settings: SplitSettings, labels: tuple[str, ...], console: Console) -> Inputs:

@@ -56,6 +56,8 @@ class RunSettings:
 class TuneSettings:
     """How the teacher is tuned."""
 
+    again: bool = False
+    """Tune even a teacher that answers with the data's labels already. Default: it is taken as it is."""
     epochs: int | None = None
     """Passes over the training text. Default: 3 with 300 or more rows a class, 5 with 100 or more, else 8."""
     batch_size: int = 32

@@ -36,19 +36,21 @@ def tune_teacher(
 ) -> Path:
     """Tune the model of `folder` inside `run`, or take what `run` already holds; gives the deployed model folder.
 
-    A teacher already tuned to the same label names is taken as it is, and that is said.
+    A teacher already tuned to the same label names is taken as it is, unless `settings.again`, and that is said.
     """
     if run.done():
         console.say(f"  the teacher was tuned before: {run.path / MODEL}")
         console.skip("tune the teacher")
         return run.path / MODEL
     names = label_names(read_config(folder))
-    tuned = set(names) == set(inputs.labels)
+    tuned = set(names) == set(inputs.labels) and not settings.again
     model = load_model(folder, labels=inputs.labels, max_length=length)
     figures: dict[str, Any] = {"tuned_before": tuned}
     with console.stage("tune the teacher") as tick:
         if tuned:
-            console.say(f"  {folder} already answers with these {len(names)} labels: it is not tuned again")
+            console.say(
+                f"  {folder} already answers with these {len(names)} labels: it is not tuned again without `again`"
+            )
         else:
             train, valid = (
                 labelled_batches(model, part, inputs, settings, plan) for part in (inputs.train, inputs.valid)
