@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from families import LABELS, TEXTS, WORDS, small_model, small_tokenizer
 from gnomon.deploy.deploy import deploy
+from gnomon.distillation.teacher import token_ids
 from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import read_config, update_gnomon_section
 from gnomon.runtime.predictor import Predictor, is_deployed, load_predictor, runtime_files, softmax
+from gnomon.text.tokenizer import Tokenizer
 
 
 class SumScorer:
@@ -180,3 +182,31 @@ def test_a_damaged_runtime_is_explained(name: str, tmp_path: Path) -> None:
     with pytest.raises(GnomonError) as caught:
         load_predictor(tmp_path / "m")
     assert caught.value.hint
+
+
+class IdsScorer(SumScorer):
+    """Remembers every row of ids it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: set[tuple[int, ...]] = set()
+
+    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        self.rows |= {tuple(row[real].tolist()) for row, real in zip(ids, mask, strict=True)}
+        return super().logits(ids, mask)
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(st.lists(st.text("abc dé中[CLS]", max_size=40), min_size=1, max_size=5))
+def test_a_text_is_served_with_the_ids_it_was_trained_with(texts: list[str]) -> None:
+    model = small_model("static")
+    trained = token_ids(model, texts)
+    together, alone = IdsScorer(), IdsScorer()
+    read_again = Tokenizer.from_json(model.tokenizer.to_json(), model.tokenizer.config)
+    for scorer, batches in ((together, [texts]), (alone, [[text] for text in texts])):
+        served = Predictor(read_again, scorer, labels=LABELS, max_length=model.max_length)
+        for batch in batches:
+            served.logits(batch)
+    assert together.rows == alone.rows == set(map(tuple, trained))
+    if not any("[CLS]" in text for text in texts):
+        assert all(row.count(model.tokenizer.cls_id) == 1 for row in trained)
