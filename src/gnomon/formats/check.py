@@ -116,6 +116,8 @@ def _not_finite(arrays: LazyArrays) -> dict[str, int]:
 
 def _tokenizer_problems(folder: Path, config: Mapping[str, Any]) -> list[Problem]:
     path = folder / "tokenizer.json"
+    if config["model_type"] == "gnomon_vectors" and not path.exists():
+        return []  # vectors of whole words need none
     if not path.exists():
         found = [name for name in ("vocab.txt", "vocab.json") if (folder / name).exists()]
         return [] if found else [Problem("tokenizer.json", "missing, and there is no vocab.txt or vocab.json either")]
@@ -158,7 +160,7 @@ def _why_not_hugging_face(config: Mapping[str, Any], section: Mapping[str, Any])
         return ""
     family = section.get("family")
     if family != "encoder":
-        return f"Hugging Face's transformers has no {family} classifier"
+        return f"Hugging Face's transformers has no {family} {'classifier' if 'head' in section else 'model'}"
     if section.get("config", {}).get("norm_position") == "pre":
         return "its norms stand before attention and feed-forward, those of BERT after"
     return "its label head, positions or segments differ from those of BERT, DistilBERT and RoBERTa"

@@ -20,8 +20,10 @@ def expected_shapes(config: Mapping[str, Any], stored: Iterable[str]) -> Shapes:
         return _named_as_stored(_bert(config), stored, prefix=model_type)
     if model_type == "distilbert":
         return _named_as_stored(_distilbert(config), stored, prefix=model_type)
+    if model_type == "gnomon_vectors":
+        return _word_vectors(config, stored)
     if model_type.startswith("gnomon_"):
-        return _ours(config["gnomon"], num_labels=len(config["id2label"]))
+        return _ours(config["gnomon"], num_labels=len(config.get("id2label") or {}))
     return {}
 
 
@@ -67,8 +69,10 @@ def _ours(section: Mapping[str, Any], *, num_labels: int) -> Shapes:
         "static": _static,
     }
     body, size = bodies[section["family"]](section["config"])
-    head = section["head"]
     found = {f"backbone.{name}": shape for name, shape in body.items()}
+    if "head" not in section:  # word vectors converted to a static model, which no labels have been put on yet
+        return found
+    head = section["head"]
     if head["pooling"] == "attention":
         found["head.pool.score.weight"] = (1, size)
     if head["dense_size"] is not None:
@@ -128,6 +132,12 @@ def _static(config: Mapping[str, Any]) -> tuple[Shapes, int]:
     if config["num_ngram_buckets"]:
         found["ngrams.table.weight"] = (config["num_ngram_buckets"], size)
     return found, size
+
+
+def _word_vectors(config: Mapping[str, Any], stored: Iterable[str]) -> Shapes:
+    words, size = config["vocab_size"], config["hidden_size"]
+    known = {"input": (words, size), "output": (words, size), "counts": (words,)}
+    return {name: shape for name, shape in known.items() if name == "input" or name in stored}
 
 
 def _linear(name: str, inputs: int, outputs: int) -> Shapes:

@@ -1,0 +1,245 @@
+"""The numba kernels that read and count: bytes to provisional word ids, ids to co-occurrences and to documents.
+
+Each stops early where a table is nearly full and says how far it came; the caller makes room and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon.vectors.compiling import kernel
+
+_ONE = np.uint64(1)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = np.uint64(1099511628211)
+_LONG = np.uint64(1 << 63)
+_SHORT = 7
+"""Bytes of a word that is its own key; longer ones have the top bit set and are compared byte by byte."""
+_LINE_END = 10
+
+
+@kernel
+def _wide_blank(data: Any, at: Any) -> Any:
+    """Bytes of the white space of Unicode beyond ASCII that begins at `at`, in UTF-8; 0 when none does."""
+    left = len(data) - np.int64(at)
+    first = data[at]
+    second = data[at + _ONE] if left > 1 else 0
+    if first == 0xC2:
+        return 2 if second in (0x85, 0xA0) else 0
+    third = data[at + _ONE + _ONE] if left > 2 else 0
+    if first == 0xE2 and second == 0x80:
+        return 3 if 0x80 <= third <= 0x8A or third in (0xA8, 0xA9, 0xAF) else 0
+    whole = (np.uint32(first) << 16) | (np.uint32(second) << 8) | np.uint32(third)
+    return 3 if whole in (0xE19A80, 0xE2819F, 0xE38080) else 0
+
+
+@kernel
+def _blank(data: Any, at: Any) -> Any:
+    """Bytes of the white space (or control character) that begins at `at`; 0 inside a word."""
+    byte = data[at]
+    if byte <= 32:
+        return 1
+    if byte < 0xC2 or byte > 0xE3:
+        return 0
+    return _wide_blank(data, at)
+
+
+@kernel
+def _word_end(data: Any, begin: Any, by_character: Any) -> Any:
+    """Where the word that begins at `begin` ends, and its key: its bytes when it is short, else a hash of them."""
+    key = np.uint64(0)
+    end = begin
+    size = np.uint64(len(data))
+    while end < size:
+        byte = data[end]
+        if end > begin and ((by_character and (byte & 0xC0) != 0x80) or (not by_character and _blank(data, end) > 0)):
+            break
+        key = (key << np.uint64(8)) | byte if end - begin < _SHORT else (key ^ byte) * _PRIME
+        end += _ONE
+    return end, key if end - begin <= _SHORT else key | _LONG
+
+
+@kernel
+def _same(data: Any, begin: Any, length: Any, arena: Any, start: Any) -> Any:
+    for place in range(length):  # noqa: SIM110 - numba compiles no generator expression
+        if data[begin + place] != arena[start + place]:
+            return False
+    return True
+
+
+@kernel
+def scan(
+    data: Any, begin: Any, by_character: Any, slots: Any, keys: Any, starts: Any, arena: Any, counts: Any, words: Any,
+    out: Any,
+) -> Any:  # fmt: skip
+    """Count the words of `data` (UTF-8) from `begin` on, writing the id of each and -1 at each line end to `out`.
+
+    Ids number the words by first appearance; word i's bytes are arena[starts[i]:starts[i + 1]]. `slots` is an open
+    table of ids + 1 at places drawn from `keys`. Returns (place reached, ids written, words known): the place is
+    short of the end when there is no room for a new word.
+    """
+    mask = np.uint64(len(slots) - 1)
+    at = np.uint64(begin)
+    size = np.uint64(len(data))
+    written = np.uint64(0)
+    while at < size:
+        blank = _blank(data, at)
+        if blank > 0:
+            if data[at] == _LINE_END:
+                out[written] = -1
+                written += _ONE
+            at += np.uint64(blank)
+            continue
+        end, key = _word_end(data, at, by_character)
+        length = end - at
+        slot = (key * _GOLDEN) >> np.uint64(32) & mask
+        while True:
+            found = np.uint64(slots[slot])
+            if found == 0:
+                break
+            word = found - _ONE
+            if keys[word] == key:
+                if key & _LONG == 0:
+                    break
+                if starts[found] - starts[word] == length and _same(data, at, length, arena, starts[word]):
+                    break
+            slot = (slot + _ONE) & mask
+        if found == 0:
+            if words == len(counts) or starts[words] + length > len(arena):
+                return np.int64(at), np.int64(written), words
+            arena[starts[words] : starts[words] + length] = data[at:end]
+            starts[words + 1] = starts[words] + length
+            keys[words] = key
+            counts[words] = 0
+            words += 1
+            slots[slot] = words
+            word = np.uint64(words - 1)
+        counts[word] += 1
+        out[written] = word
+        written += _ONE
+        at = end
+    return np.int64(at), np.int64(written), words
+
+
+@kernel
+def reslot(keys: Any, words: Any, slots: Any) -> None:
+    """Fill an empty table of slots with the words known."""
+    mask = np.uint64(len(slots) - 1)
+    for word in range(words):
+        slot = (keys[word] * _GOLDEN) >> np.uint64(32) & mask
+        while slots[slot] != 0:
+            slot = (slot + _ONE) & mask
+        slots[slot] = word + 1
+
+
+@kernel
+def renumber(ids: Any, numbers: Any) -> Any:
+    """Give each id its number in place, dropping those whose number is negative and sentences left empty.
+
+    Returns (places used, sentences); -1 ends a sentence, before and after.
+    """
+    used = sentences = 0
+    open_ = False
+    for place in range(len(ids)):
+        word = ids[place]
+        if word >= 0:
+            number = numbers[word]
+            if number >= 0:
+                ids[used] = number
+                used += 1
+                open_ = True
+        elif open_:
+            ids[used] = -1
+            used += 1
+            sentences += 1
+            open_ = False
+    return used, sentences
+
+
+@kernel
+def count_pairs(
+    ids: Any, start: Any, stop: Any, distances: Any, share: Any, shares: Any, dense: Any, words: Any, keys: Any,
+    sums: Any, used: Any,
+) -> Any:  # fmt: skip
+    """Add distances[d] for every two words d apart in a sentence to the sum of their unordered pair.
+
+    The first word of a pair stands in [start, stop); only pairs whose lower id is `share` modulo `shares` count. Pairs
+    of frequent words are summed in dense[low, high], the others in an open table under low * words + high + 1. Returns
+    (place reached, table places used): the place is short of `stop` when the table needs room.
+    """
+    mask = np.uint64(len(keys) - 1)
+    reach = len(distances) - 1
+    for place in range(start, stop):
+        word = np.int64(ids[place])
+        if word < 0:
+            continue
+        if 2 * (used + reach) > len(keys):
+            return place, used
+        for near in range(place + 1, min(place + reach + 1, len(ids))):
+            other = np.int64(ids[near])
+            if other < 0:
+                break
+            low, high = min(word, other), max(word, other)
+            if low % shares != share:
+                continue
+            if high < len(dense):
+                dense[low, high] += distances[near - place]
+                continue
+            key = np.uint64(low * words + high + 1)
+            slot = (key * _GOLDEN) >> np.uint64(32) & mask
+            while keys[slot] != 0 and keys[slot] != key:
+                slot = (slot + _ONE) & mask
+            used += np.int64(keys[slot] == 0)
+            keys[slot] = key
+            sums[slot] += distances[near - place]
+    return stop, used
+
+
+@kernel
+def move_pairs(keys: Any, sums: Any, new_keys: Any, new_sums: Any) -> None:
+    """Put the pairs of one table into a larger, empty one."""
+    mask = np.uint64(len(new_keys) - 1)
+    for place in range(len(keys)):
+        if keys[place] != 0:
+            slot = (keys[place] * _GOLDEN) >> np.uint64(32) & mask
+            while new_keys[slot] != 0:
+                slot = (slot + _ONE) & mask
+            new_keys[slot] = keys[place]
+            new_sums[slot] = sums[place]
+
+
+@kernel
+def count_in_sentences(ids: Any, starts: Any, words: Any, counts: Any, last: Any) -> None:
+    """The different words of each sentence and how often each occurs in it, one sentence after another.
+
+    Sentence s fills places from starts[s] to starts[s + 1], which is set here. `last` is a work array of -1 [V].
+    """
+    used = sentence = 0
+    for place in range(len(ids)):
+        word = ids[place]
+        if word < 0:
+            sentence += 1
+            starts[sentence] = used
+            continue
+        found = last[word]
+        if found >= starts[sentence]:
+            counts[found] += 1
+        else:
+            last[word] = used
+            words[used] = word
+            counts[used] = 1
+            used += 1
+
+
+@kernel
+def times_dense(starts: Any, columns: Any, values: Any, dense: Any, product: Any, first: Any, last: Any) -> None:
+    """Rows [first, last) of a CSR matrix times a dense one [M, K], added to the same rows of `product` [N, K]."""
+    width = np.uint64(dense.shape[1])
+    for row in range(first, last):
+        target = product[row]
+        for place in range(starts[row], starts[row + 1]):
+            value, source = values[place], dense[columns[place]]
+            for column in range(width):
+                target[column] += value * source[column]
