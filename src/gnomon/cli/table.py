@@ -20,7 +20,14 @@ class Command:
     run: str = "run"
 
 
-_MAIN, _USE, _UNDERSTAND = "The main job", "Use", "Understand"
+_MAIN, _RAW, _USE, _UNDERSTAND = "The main job", "From raw text", "Use", "Understand"
+
+
+def _vectors(name: str, module: str, summary: str) -> Command:
+    """One of the commands on word vectors, several of which share a module."""
+    settings = f"{name.capitalize()}Config"
+    return Command(f"vectors {name}", f"gnomon.recipes.{module}", summary, _RAW, settings, f"run_{name}")
+
 
 COMMANDS = (
     Command("quickstart", "gnomon.recipes.quickstart", "The whole job on built-in questions and teacher.", _MAIN),
@@ -29,6 +36,13 @@ COMMANDS = (
     Command("distill", "gnomon.recipes.distill", "Distil a tuned teacher onto one student.", _MAIN),
     Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text.", _MAIN),
     Command("advise", "gnomon.recipes.advise", "Which model of a run fits a budget, and why.", _MAIN),
+    _vectors("train", "vectors", "Learn word vectors from raw text."),
+    _vectors("convert", "vectors", "Write word vectors in another format, or as a static model."),
+    _vectors("nearest", "vectors_ask", "The words nearest to a word."),
+    _vectors("analogy", "vectors_ask", "What is to C as B is to A."),
+    _vectors("similarity", "vectors_ask", "How alike two words are."),
+    _vectors("evaluate", "vectors_ask", "Measure word vectors on pairs and analogies."),
+    _vectors("project", "vectors_ask", "Draw a map of words."),
     Command("predict", "gnomon.recipes.predict", "Label text with a model or a run's pick.", _USE),
     Command("doctor", "gnomon.recipes.doctor", "Look for faults in labelled text before training.", _UNDERSTAND),
     Command("info", "gnomon.recipes.info", "Check a model folder and say what is in it.", _UNDERSTAND),
