@@ -166,3 +166,16 @@ def test_it_computes_in_double_precision_too(name: str) -> None:
     ids, mask = small_batch(model)
     single = model.logits(ids, mask)
     torch.testing.assert_close(model.double().logits(ids, mask).float(), single, atol=1e-4, rtol=0)
+
+
+@each_family
+def test_the_first_position_alone_is_what_it_is_among_all(name: str) -> None:
+    model = small_model(name)
+    ids, mask = small_batch(model)
+    gradients = []
+    for first in (model.backbone.first(ids, mask), model.backbone(ids, mask=mask).hidden[:, :1]):
+        model.zero_grad()
+        (first * torch.arange(1, first.numel() + 1).view_as(first)).mean().backward()
+        found = [p.grad.to_dense() for p in model.backbone.parameters() if p.grad is not None]
+        gradients.append(torch.cat([first.detach().flatten(), *(one.flatten() for one in found)]))
+    torch.testing.assert_close(*gradients, atol=TOLERANCE, rtol=TOLERANCE)

@@ -98,19 +98,36 @@ class EncoderBackbone(Backbone):
         """`ids`, `mask`, `documents`, `segment_ids` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N,
         layers.N.attention."""
         refuse_state(self, state)
+        return Output(self._hidden(ids, mask, documents=documents, segment_ids=segment_ids, taps=taps))
+
+    def first(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """[B, T] -> [B, 1, D]; the last layer computes no other position."""
+        return self._hidden(ids, mask, first_only=True)[:, :1]  # a stack without layers cuts nothing
+
+    def _hidden(
+        self,
+        ids: Tensor,
+        mask: Tensor | None,
+        *,
+        documents: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        taps: Taps | None = None,
+        first_only: bool = False,
+    ) -> Tensor:
         x: Tensor = self.embeddings(ids, mask, segment_ids, documents)
         bias = attention_bias(
             mask, length=ids.shape[1], causal=False, dtype=x.dtype, documents=documents, device=x.device
         )
         if taps is not None:
             taps("embeddings", x)
+        last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             if taps is None:
-                x = layer(x, bias=bias)
+                x = layer(x, bias=bias, first_only=first_only and index == last)
             else:
                 x = layer(x, bias=bias, see_weights=_named(taps, f"layers.{index}.attention"))
                 taps(f"layers.{index}", x)
-        return Output(x if self.final_norm is None else self.final_norm(x))
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 def _named(taps: Taps, name: str) -> Callable[[Tensor], None]:

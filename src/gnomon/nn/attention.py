@@ -42,23 +42,25 @@ class SelfAttention(nn.Module):
         self.value = nn.Linear(size, size)
         self.output = nn.Linear(size, size)
 
-    def forward(self, x: Tensor, *, bias: Tensor | None = None) -> Tensor:
-        """`x` [B, T, D], `bias` from `masks.attention_bias` -> [B, T, D]."""
-        query, key, value = self._heads(x)
+    def forward(self, x: Tensor, *, bias: Tensor | None = None, first_only: bool = False) -> Tensor:
+        """`x` [B, T, D], `bias` from `masks.attention_bias` -> [B, T, D], or what the first position sees [B, 1, D]."""
+        query, key, value = self._heads(x, x[:, :1] if first_only else x)
+        if first_only and bias is not None:
+            bias = bias[..., :1, :]
         dropout = self.dropout if self.training else 0.0
         return self._join(F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropout))
 
     def forward_with_weights(self, x: Tensor, *, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same through `attend` -> [B, T, D] and the attention weights [B, H, T, T]."""
-        query, key, value = self._heads(x)
+        query, key, value = self._heads(x, x)
         mixed, weights = attend(query, key, value, bias=bias, dropout=self.dropout if self.training else 0.0)
         return self._join(mixed), weights
 
-    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Three times [B, H, T, D / H]."""
+    def _heads(self, x: Tensor, asking: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries of `asking`, the keys and the values of `x`, each [B, H, T, D / H]."""
         query, key, value = (
-            projection(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for projection in (self.query, self.key, self.value)
+            projection(source).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for projection, source in ((self.query, asking), (self.key, x), (self.value, x))
         )
         return query, key, value
 

@@ -39,16 +39,24 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Tensor, *, bias: Tensor | None = None, see_weights: Callable[[Tensor], None] | None = None
+        self,
+        x: Tensor,
+        *,
+        bias: Tensor | None = None,
+        see_weights: Callable[[Tensor], None] | None = None,
+        first_only: bool = False,
     ) -> Tensor:
-        """[B, T, D] -> [B, T, D]; `see_weights` is called with the attention weights [B, H, T, T]."""
+        """[B, T, D] -> [B, T, D]; `see_weights` is called with the attention weights [B, H, T, T].
+
+        With `first_only` -> [B, 1, D]: the first position alone, for a sixth of the work.
+        """
         seen = self.attention_norm(x) if self._pre else x
         if see_weights is None:
-            mixed = self.attention(seen, bias=bias)
+            mixed = self.attention(seen, bias=bias, first_only=first_only)
         else:
             mixed, weights = self.attention.forward_with_weights(seen, bias=bias)
             see_weights(weights)
-        x = x + self.dropout(mixed)
+        x = (x[:, :1] if first_only else x) + self.dropout(mixed)
         if self._pre:
             x = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
         else:
