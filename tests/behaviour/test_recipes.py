@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -17,6 +18,7 @@ from gnomon.cli.main import run
 from gnomon.errors import GnomonError, Interrupted
 from gnomon.recipes.settings import DistilSettings, TuneSettings
 from gnomon.reporting.console import Console
+from gnomon.vectors import WordVectors
 
 ROWS = [("what is a b", "thing"), ("who is c d", "person"), ("where is e f", "place")]
 TINY = [
@@ -58,6 +60,22 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def frontier(*more: str) -> int:
     return run(["frontier", "data.csv", "--teacher", "teacher", "--out", "run", *TINY, *more])
+
+
+def test_a_static_student_starts_from_word_vectors(place: Path) -> None:
+    model = small_model("bert")
+    model.labels = ("person", "place", "thing")
+    model.save("tuned")
+    words = sorted({word for text, _ in ROWS for word in text.split()} | set("abcdefghijklmnopqrstuvwxyz"))
+    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
+    WordVectors(words, table).save("words")
+    command = ["distill", "data.csv", "--teacher", "tuned", "--vectors", "words", "--out", "run", "--threads", "1"]
+    command += ["--copies", "1", "--epochs", "1"]
+    assert run(command) == 0
+    assert len(gnomon.load_model("run/model").tokenizer.vocabulary) == len(words) + 3
+    assert gnomon.load("run").predict("who is zebra")[0].label in model.labels
+    WordVectors(words, table + 1).save("words")
+    assert run(command) == 2
 
 
 def test_a_frontier_is_measured_picked_served_saved_and_advised(

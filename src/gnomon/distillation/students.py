@@ -33,6 +33,7 @@ from gnomon.models.recurrent import RecurrentBackbone, RecurrentConfig
 from gnomon.models.static import StaticBackbone, StaticConfig
 from gnomon.text.tokenizer import Tokenizer
 from gnomon.text.trim import trim
+from gnomon.vectors.static_model import TokenTable
 
 __all__ = ["FRONTIER", "Effort", "StudentSpec", "build_student", "parse_student"]
 
@@ -41,21 +42,32 @@ _STATIC_NORM = 4.0
 
 
 def build_student(
-    spec: StudentSpec, teacher: Model, texts: Sequence[str], *, labels: Sequence[str] | None = None, seed: int = 0
+    spec: StudentSpec,
+    teacher: Model,
+    texts: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
+    start: TokenTable | None = None,
 ) -> Model:
     """The student before any training: the same weights for the same seed, whatever was drawn before.
 
     `texts` are the training texts, whose pieces the vocabulary keeps; `labels` the order of the data's (None: the
-    teacher's). Raises GnomonError when this teacher cannot beget this student.
+    teacher's). A static student takes its vectors and its tokenizer from `start`, where there is one. Raises
+    GnomonError when this teacher cannot beget this student.
     """
-    trimmed = trim(teacher.tokenizer, texts)
-    kept = torch.from_numpy(trimmed.kept_ids).to(teacher.device)
     names = teacher.labels if labels is None else tuple(labels)
     columns = torch.from_numpy(label_columns(teacher.labels, names))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        backbone, head = _body(spec.options, teacher, kept, trimmed.tokenizer)
-        student = Model(backbone, head, tokenizer=trimmed.tokenizer, labels=names, max_length=teacher.max_length)
+        if start is not None and isinstance(spec.options, StaticOptions):
+            tokenizer = start.tokenizer
+            backbone, head = _static_from(start, spec.options)
+        else:
+            trimmed = trim(teacher.tokenizer, texts)
+            tokenizer, kept = trimmed.tokenizer, torch.from_numpy(trimmed.kept_ids).to(teacher.device)
+            backbone, head = _body(spec.options, teacher, kept, tokenizer)
+        student = Model(backbone, head, tokenizer=tokenizer, labels=names, max_length=teacher.max_length)
     if isinstance(spec.options, EncoderOptions):
         inherited = teacher.head.state_dict()
         for name in ("out.weight", "out.bias"):
@@ -146,10 +158,26 @@ def _convolutional(
 
 
 def _static(options: StaticOptions, teacher: Model, kept: Tensor, pad_id: int) -> tuple[StaticBackbone, HeadConfig]:
-    vectors = principal(contextual_vectors(teacher, kept), options.embedding_size)
+    return _of_vectors(principal(contextual_vectors(teacher, kept), options.embedding_size), options, pad_id)
+
+
+def _static_from(start: TokenTable, options: StaticOptions) -> tuple[Backbone, HeadConfig]:
+    """Every word is kept: one that the training texts lack is known all the same."""
+    vectors = torch.from_numpy(start.vectors)
+    known = vectors.any(dim=1)
+    rows = principal(vectors[known], options.embedding_size)
+    placed = torch.zeros(len(vectors), rows.shape[1])
+    placed[known] = rows
+    backbone, head = _of_vectors(placed, options, start.tokenizer.pad_id)
+    with torch.no_grad():
+        backbone.scores.weight.copy_(torch.from_numpy(start.scores)[:, None])
+    return backbone, head
+
+
+def _of_vectors(vectors: Tensor, options: StaticOptions, pad_id: int) -> tuple[StaticBackbone, HeadConfig]:
     backbone = StaticBackbone(
         StaticConfig(
-            vocab_size=len(kept),
+            vocab_size=len(vectors),
             embedding_size=vectors.shape[1],
             num_ngram_buckets=options.buckets if options.ngrams else 0,
             ngram_sizes=options.ngrams or (2,),

@@ -45,6 +45,9 @@ class Config(SplitSettings, RunSettings, DistilSettings):
     """gold: the data has labels. teacher: it has none, or they are not to be used."""
     unlabelled: Path | None = None
     """More text, without labels, for the teacher to label."""
+    vectors: Path | None = None
+    """Word vectors (of gnomon vectors train, word2vec's or GloVe's) that static students start from, whole vocabulary
+    and all. Default: the teacher's own."""
     gold_only: bool = False
     """Train the twin that learns from the gold labels alone instead: the control."""
 
@@ -66,10 +69,11 @@ def run(config: Config, console: Console | None = None) -> DistillResult:
     """Distil in a run folder of its own; starting again continues."""
     need_training("gnomon distill")
     from gnomon.distillation.students import parse_student
-    from gnomon.recipes.distilling import distil_student, effort, prepare_lesson
+    from gnomon.recipes.distilling import distil_student, effort, prepare_lesson, starting_vectors
 
     console = console or Console()
     spec = parse_student(config.student)
+    vectors = starting_vectors(config.vectors, [spec])
     folder = find_teacher(config.teacher)
     inputs = _inputs(config, label_names(read_config(folder)), console)
     report_findings(examine(inputs, read_tokenizer(folder, console), None), console)
@@ -81,13 +85,14 @@ def run(config: Config, console: Console | None = None) -> DistillResult:
     with Run.start(
         out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("distill", out)
     ) as run_:
-        keep_parents(run_, inputs, weights(folder), config.unlabelled)
+        keep_parents(run_, inputs, weights(folder), config.unlabelled, config.vectors)
         run_.update(seed=config.seed, plan=planned)
         lesson = prepare_lesson(
             folder,
             inputs,
             [spec],
             config,
+            vectors=vectors,
             unlabelled=more,
             run=run_,
             seed=config.seed,

@@ -13,6 +13,7 @@ from gnomon.distillation.rows import DistilledRows, gold_rows, labelled_rows, tr
 from gnomon.distillation.students import Effort, StudentSpec, build_student
 from gnomon.distillation.teacher import LiveTeacher, StoredTeacher
 from gnomon.distillation.transfer import TransferSet, transfer_set
+from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import read_config
 from gnomon.models.base import Model
 from gnomon.models.folders import load_model
@@ -26,6 +27,10 @@ from gnomon.runtime.predictor import is_deployed, load_predictor
 from gnomon.runtime.threads import available_processors
 from gnomon.text.batches import Batches
 from gnomon.train.plan import Plan
+from gnomon.vectors.interchange import read_vectors
+from gnomon.vectors.keyed import WordVectors
+from gnomon.vectors.static_model import TokenTable, token_table
+from gnomon.vectors.word_tokenizer import MASK
 
 _PROVED_ROWS = 32
 
@@ -41,6 +46,7 @@ class Lesson:
     settings: DistilSettings
     seed: int
     threads: int | None
+    start: TokenTable | None
 
 
 def effort(spec: StudentSpec, settings: DistilSettings) -> Effort:
@@ -53,12 +59,24 @@ def effort(spec: StudentSpec, settings: DistilSettings) -> Effort:
     return replace(spec.effort, **given)
 
 
+def starting_vectors(path: Path | None, specs: Sequence[StudentSpec]) -> WordVectors | None:
+    """The word vectors that static students start from; GnomonError where no student is one."""
+    if path is None:
+        return None
+    if not any(spec.family == "static" for spec in specs):
+        named = ", ".join(spec.name for spec in specs)
+        raise GnomonError(f"only static students start from word vectors, and the students are {named}",
+                          "give --student static, or leave out --vectors")  # fmt: skip
+    return read_vectors(path)
+
+
 def prepare_lesson(
     teacher_folder: Path,
     inputs: Inputs,
     specs: Sequence[StudentSpec],
     settings: DistilSettings,
     *,
+    vectors: WordVectors | None,
     unlabelled: Sequence[str],
     run: Run,
     seed: int,
@@ -87,7 +105,8 @@ def prepare_lesson(
             f"{teacher.bytes_per_text} bytes a text"
         )
         teacher.fill(texts, progress=lambda done, total: tick(done, total, ""))
-    return Lesson(inputs, model, teacher, transfer, settings, seed, threads)
+    start = None if vectors is None else token_table(vectors, mask_token=model.tokenizer.mask_token or MASK)
+    return Lesson(inputs, model, teacher, transfer, settings, seed, threads, start)
 
 
 def distil_student(spec: StudentSpec, lesson: Lesson, *, run: Run, gold_only: bool, console: Console) -> Path:
@@ -103,7 +122,12 @@ def distil_student(spec: StudentSpec, lesson: Lesson, *, run: Run, gold_only: bo
         return run.path / MODEL
     with console.stage(title) as tick:
         student = build_student(
-            spec, lesson.model, lesson.inputs.train.texts, labels=lesson.inputs.labels, seed=lesson.seed
+            spec,
+            lesson.model,
+            lesson.inputs.train.texts,
+            labels=lesson.inputs.labels,
+            seed=lesson.seed,
+            start=lesson.start,
         )
         takes = effort(spec, lesson.settings)
         transfer = lesson.transfer.first(takes.copies)

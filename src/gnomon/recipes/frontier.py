@@ -40,6 +40,7 @@ from gnomon.text.quality import QualityReport
 
 if TYPE_CHECKING:
     from gnomon.distillation.students import StudentSpec
+    from gnomon.vectors.keyed import WordVectors
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class Config(SplitSettings, RunSettings):
     student: tuple[str, ...] = ()
     """Students to train (may be given several times): a family, a name such as encoder-3, or a family with options.
     Default: static, static-ngrams, convolutional, recurrent, encoder-2."""
+    vectors: Path | None = None
+    """Word vectors (of gnomon vectors train, word2vec's or GloVe's) that static students start from, whole vocabulary
+    and all. Default: the teacher's own."""
     tune: TuneSettings = field(default_factory=TuneSettings)
     """How the teacher is tuned."""
     distil: DistilSettings = field(default_factory=DistilSettings)
@@ -100,10 +104,12 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
     """Do all of it in one run folder; starting again continues where the last start stopped."""
     need_training("gnomon frontier")
     from gnomon.distillation.students import FRONTIER, parse_student
+    from gnomon.recipes.distilling import starting_vectors
     from gnomon.recipes.tuning import max_length
 
     console = console or Console()
     specs = tuple(parse_student(text) for text in config.student) or FRONTIER
+    vectors = starting_vectors(config.vectors, specs)
     inputs = read_inputs(config.data, config, console)
     more = read(config.unlabelled, config, console, labelled=False).texts if config.unlabelled else ()
     folder = find_teacher(config.teacher)
@@ -118,7 +124,7 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
     with Run.start(
         out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("frontier", out)
     ) as run_:
-        keep_parents(run_, inputs, weights(folder), config.unlabelled)
+        keep_parents(run_, inputs, weights(folder), config.unlabelled, config.vectors)
         if run_.figures:
             console.say(f"  {out} is finished: nothing is left to do")
             run_.finish(**run_.figures)
@@ -126,7 +132,7 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
         run_.update(seed=config.seed, plan=planned)
         for name, what in planned.items():
             console.say(f"  {name}: {what}")
-        frontier = _go(config, specs, inputs, more, folder, length, report, run_, console)
+        frontier = _go(config, specs, vectors, inputs, more, folder, length, report, run_, console)
     return FrontierResult(out, frontier, {})
 
 
@@ -141,6 +147,7 @@ def read_frontier(run: Path) -> Frontier:
 def _go(
     config: Config,
     specs: tuple[StudentSpec, ...],
+    vectors: WordVectors | None,
     inputs: Inputs,
     more: tuple[str, ...],
     folder: Path,
@@ -168,6 +175,7 @@ def _go(
         inputs,
         specs,
         config.distil,
+        vectors=vectors,
         unlabelled=more,
         run=run,
         seed=config.seed,

@@ -121,8 +121,12 @@ def find_teacher(name: str) -> Path:
 
 
 def keep_parents(run: Run, inputs: Inputs, *more: Path | None) -> None:
-    """Keep the SHA-256 of every file a run is made from; refuse to go on with a run that was made from others."""
-    files = [path for path in more if path is not None and path.is_file()]
+    """Keep the SHA-256 of every file a run is made from; refuse to go on with a run that was made from others.
+
+    A model folder stands for its weights.
+    """
+    named = [weights(path) if path.is_dir() else path for path in more if path is not None]
+    files = [path for path in named if path.is_file()]
     hashes = {**inputs.hashes, **{str(path): sha256(path) for path in files}}
     before = run.info.get("data", {})
     changed = [name for name, found in hashes.items() if before.get(name, found) != found]
