@@ -7,13 +7,15 @@ Bucket 0 means "no n-gram ends here"; its row in a table is zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_, xor
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = TypeVar("Integers", bound=Any)
-"""np.ndarray int64 or torch.Tensor int64, [B, T]."""
+"""np.ndarray int64 or torch.Tensor int64, [..., T]."""
 
 Tables = Mapping[tuple[int, int], NDArray[np.int64]]
 """`position_hash` of every token id int64 [vocab_size], by (size, offset)."""
@@ -27,26 +29,27 @@ _POSITIVE = 0x7FFFFFFFFFFFFFFF
 def ngram_buckets(
     ids: Integers, mask: Any, *, sizes: Sequence[int], num_buckets: int, tables: Tables | None = None
 ) -> list[Integers]:
-    """For each size n, the bucket [B, T] of the n-gram that ends at each position, in 1 .. num_buckets - 1.
+    """For each size n, the bucket [..., T] of the n-gram that ends at each position, in 1 .. num_buckets - 1.
 
-    `ids` int64 [B, T], `mask` bool [B, T]. 0 where fewer than n real tokens in a row end; so padding never counts.
+    `ids` int64 [..., T], `mask` bool [..., T] (None: all are real). 0 where fewer than n real tokens in a row end; so
+    padding never counts.
     The hash is that of simple tabulation (Patrascu and Thorup 2012): each token's, by its place, joined by XOR.
     Who asks often may give the `ngram_tables` of a vocabulary, for the same buckets in less time.
     """
     buckets = []
-    length = ids.shape[1]
+    length = ids.shape[-1]
     for size in sizes:
         result = ids * 0
         if size <= length:
-            state: Any = 0
-            real: Any = True
-            for offset in range(size):
-                here = slice(offset, length - size + 1 + offset)
-                part = ids[:, here]
-                hashed = position_hash(part, size, offset) if tables is None else tables[size, offset][part]
-                state = hashed ^ state
-                real = mask[:, here] & real
-            result[:, size - 1 :] = (state % (num_buckets - 1) + 1) * real
+            places = [slice(offset, length - size + 1 + offset) for offset in range(size)]
+            parts = (
+                position_hash(ids[..., here], size, offset) if tables is None else tables[size, offset][ids[..., here]]
+                for offset, here in enumerate(places)
+            )
+            found = reduce(xor, parts) % (num_buckets - 1) + 1
+            if mask is not None:
+                found = found * reduce(and_, (mask[..., here] for here in places))
+            result[..., size - 1 :] = found
         buckets.append(result)
     return buckets
 
