@@ -251,7 +251,8 @@ def combine(master: Any, copies: Any, touched: Any, flag: Any, first: Any, last:
             for column in range(len(total)):
                 master[row, column] += total[column] / np.float32(movers)
             for copy in range(len(copies)):
-                copies[copy, row, :] = master[row, :]
+                for column in range(len(total)):
+                    copies[copy, row, column] = master[row, column]
 
 
 @kernel

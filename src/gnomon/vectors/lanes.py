@@ -2,8 +2,8 @@
 
 A window is m input rows against up to six output rows: 6 m dot products, 6 m sigmoids, then two updates of rank m and
 rank 6, in place. Written as plain numba loops LLVM cannot prove that the rows are apart, so it neither keeps the six
-output rows in registers nor vectorises the updates: 280 ns a pair of words at 100 dimensions against 57 here (one
-thread of an AVX-512 Zen 4 restricted to 256-bit registers, which is also what AVX2 has).
+output rows in registers nor vectorises the updates: 500 ns a pair of words at 100 dimensions against 50 here, and 1,220
+against 123 at 300 (one thread of a Zen 4 at 256-bit registers, which is also what AVX2 has).
 
 Rows are padded to a multiple of `LANES` floats and passed by address. `OUTPUTS` rows are always computed: where fewer
 are used, the others must be a row of zeros, which stays one.

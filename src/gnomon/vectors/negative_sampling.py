@@ -87,7 +87,7 @@ class _Lesson:
         self._weights = corpus.vocabulary.counts**POWER
         self._thresholds = np.empty(words, np.uint32)
         self._others = np.empty(words, np.int32)
-        build_alias(self._weights, self._thresholds, self._others)
+        build_alias(self._weights / self._weights.mean(), self._thresholds, self._others)
 
     def hogwild(self) -> bool:
         """Every thread its shard, all on the same tables; True when interrupted."""
