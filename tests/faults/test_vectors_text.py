@@ -106,18 +106,15 @@ def test_an_interrupted_training_saves_what_is_there(tmp_path: Path, number: sig
     text, out = tmp_path / "text.txt", tmp_path / "out"
     text.write_text("\n".join(grouped_lines(20_000)), encoding="utf-8")
     program = (
-        "import sys; from gnomon.recipes.vectors import TrainConfig, run_train; from pathlib import Path\n"
-        "from gnomon.reporting.console import Console\n"
         "import gnomon.recipes.vectors as recipe\n"
+        "from gnomon.cli.main import main\n"
         "told = recipe._Stages._told\n"
         "def tell(self, progress):\n"
         "    told(self, progress)\n"
         "    if progress.stage == 'training': print('training', flush=True)\n"
         "recipe._Stages._told = tell\n"
-        "try:\n"
-        f"    run_train(TrainConfig((Path({str(text)!r}),), method={method!r}, epochs=100000, size=8, window=2,\n"
-        f"              out=Path({str(out)!r})), Console(quiet=True))\n"
-        "except KeyboardInterrupt: sys.exit(130)\n"
+        f"main(['vectors', 'train', {str(text)!r}, '--method', {method!r}, '--epochs', '100000', '--size', '8',\n"
+        f"      '--window', '2', '--out', {str(out)!r}, '--quiet'])\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -43,7 +43,8 @@ def below(state: Any, limit: Any) -> Any:
 def build_alias(scaled: Any, thresholds: Any, others: Any) -> None:
     """Fill the tables of the alias method (Vose 1991) for draws in proportion to `scaled` float64 [V].
 
-    Its mean must be 1; it is used up. Slot i means i itself with chance thresholds[i] / 2**32 (uint32 [V]), else others[i] (int32 [V]).
+    Its mean must be 1; it is used up. Slot i means i itself with chance thresholds[i] / 2**32 (uint32 [V]), else
+    others[i] (int32 [V]).
     """
     size = len(scaled)
     small, large = np.empty(size, np.int64), np.empty(size, np.int64)
