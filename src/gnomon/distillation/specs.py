@@ -26,7 +26,7 @@ class EncoderOptions:
     """Some of the teacher's own layers."""
 
     family: ClassVar[str] = "encoder"
-    effort: ClassVar[Effort] = Effort(copies=6, epochs=1, batch_size=32, learning_rate=2e-4)
+    effort: ClassVar[Effort] = Effort(copies=8, epochs=1, batch_size=32, learning_rate=3e-4)
 
     num_layers: int = 2
     """How many, spread evenly from the first to the last."""
@@ -131,10 +131,11 @@ FRONTIER = (
     StudentSpec("convolutional", ConvolutionalOptions()),
     StudentSpec("recurrent", RecurrentOptions()),
     StudentSpec("encoder-2", EncoderOptions(num_layers=2)),
+    StudentSpec("encoder-3", EncoderOptions(num_layers=3)),
 )
 """The students a frontier has unless told otherwise, cheapest first."""
 
-_NAMED = {spec.name: spec for spec in (*FRONTIER, StudentSpec("encoder-3", EncoderOptions(num_layers=3)))}
+_NAMED = {spec.name: spec for spec in FRONTIER}
 
 
 def parse_student(text: str) -> StudentSpec:

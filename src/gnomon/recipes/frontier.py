@@ -58,8 +58,8 @@ class Config(SplitSettings, RunSettings):
     unlabelled: Path | None = None
     """More text, without labels, for the teacher to label."""
     student: tuple[str, ...] = ()
-    """Students to train (may be given several times): a family, a name such as encoder-3, or a family with options.
-    Default: static, static-ngrams, convolutional, recurrent, encoder-2."""
+    """Students to train (may be given several times): a family, a name such as encoder-2, or a family with options.
+    Default: static, static-ngrams, convolutional, recurrent, encoder-2, encoder-3."""
     vectors: Path | None = None
     """Word vectors (of gnomon vectors train, word2vec's or GloVe's) that static students start from, whole vocabulary
     and all. Default: the teacher's own."""
