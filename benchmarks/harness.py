@@ -94,8 +94,23 @@ def difference(
     return Row(work, settings, peer, our, their, unit, our / their if their else float("nan"), spread)
 
 
-def report(name: str, rows: Sequence[Row], *, packages: Sequence[str] = (), console: Console | None = None) -> Path:
-    """Print the table and write build/bench-NAME.json; returns its path."""
+def report(
+    name: str,
+    rows: Sequence[Row],
+    *,
+    packages: Sequence[str] = (),
+    console: Console | None = None,
+    keep: bool = False,
+) -> Path:
+    """Print the table and write build/bench-NAME.json; returns its path.
+
+    `keep`: rows of an earlier run that were not measured now stay, for a benchmark that is run in parts.
+    """
+    path = BUILD / f"bench-{name}.json"
+    if keep and path.exists():
+        now = {(row.work, row.peer) for row in rows}
+        before = [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+        rows = [*(row for row in before if (row.work, row.peer) not in now), *rows]
     described = host(packages)
     table = Table("work", "settings", "peer", "ours", "theirs", "unit", "ratio", title=_title(described))
     for row in rows:
@@ -105,7 +120,6 @@ def report(name: str, rows: Sequence[Row], *, packages: Sequence[str] = (), cons
         )
         table.add_row(row.work, row.settings, row.peer, ours, theirs, row.unit, f"{row.ratio:.2f}")
     (console or Console()).print(table)
-    path = BUILD / f"bench-{name}.json"
     content = {"host": described, "rows": [asdict(row) for row in rows]}
     write_json(path, json.loads(json.dumps(content).replace("NaN", "null")))
     print(f"written to {path}")

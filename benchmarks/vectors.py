@@ -47,7 +47,7 @@ def main() -> None:
             rows.append(end_to_end_row(part, taken, options.repeats))
         if options.only in "memory of ten copies":
             rows.append(memory_row(whole, Path(folder)))
-    report("vectors", rows, packages=("gensim", "numba", "scipy"))
+    report("vectors", rows, packages=("gensim", "numba", "scipy"), keep=bool(options.only))
 
 
 def write_part(text: Path, out: Path, words: int | None) -> int:

