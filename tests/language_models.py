@@ -62,9 +62,10 @@ ENCODER: dict[str, Any] = _SIZES | {"hidden_size": 24, "num_hidden_layers": 2, "
 ENCODER |= {"intermediate_size": 32, "max_position_embeddings": 40}
 
 
-def language_model(name: str, *, seed: int = 0, spread: float = 0.25) -> Model:
-    """The case called `name`, in evaluation mode, its weights wide enough for each to matter."""
+def language_model(name: str, *, seed: int = 0, spread: float = 0.25, **changes: Any) -> Model:
+    """The case called `name`, in evaluation mode, its weights wide enough for each to matter; `changes`: to fields."""
     family, fields = LANGUAGE_CASES[name]
+    fields = fields | changes
     torch.manual_seed(seed)
     backbone = FAMILIES[family].backbone(FAMILIES[family].config(**fields))
     tied = backbone.token_embedding.embedding_dim == backbone.hidden_size

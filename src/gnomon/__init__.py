@@ -21,10 +21,13 @@ __version__ = "0.1.0"
 __all__ = [
     "GnomonError",
     "advise",
+    "chat",
     "distill",
     "doctor",
     "evaluate",
+    "export",
     "frontier",
+    "generate",
     "info",
     "load",
     "load_model",

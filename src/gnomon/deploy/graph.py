@@ -1,11 +1,12 @@
 """An onnx graph under construction: constants, nodes, and the layers that every family needs.
 
-Tensors are named by the strings that the methods return. The graph takes `input_ids` and `attention_mask`
+Tensors are named by the strings that the methods return. A classifier's graph takes `input_ids` and `attention_mask`
 int64 [B, T] and gives `logits` float32 [B, C]; real tokens come first in a row, and every row has at least one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,14 @@ MICROSOFT = "com.microsoft"
 
 IDS = "input_ids"
 MASK = "attention_mask"
+LOGITS = "logits"
+
+Input = tuple[str, np.dtype[Any], Sequence[str | int]]
+"""A graph input: name, type, shape."""
+
+Output = tuple[str, str, np.dtype[Any], Sequence[str | int]]
+"""A graph output: the tensor, the name it goes by outside, type, shape."""
+
 _OPERATOR_SET = 20  # the first with Gelu
 _FORMAT = 9  # what onnxruntime 1.19, the oldest supported, reads
 
@@ -43,9 +52,16 @@ class Graph:
 
     def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add a node and name its first output; an input "" is one left out."""
+        return self.nodes(operator, *inputs, outputs=(0,), domain=domain, **attributes)[0]
+
+    def nodes(
+        self, operator: str, *inputs: str, outputs: Sequence[int], domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """Add a node and name those of its outputs whose places are given, in their order."""
         name = f"{operator}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, inputs, [name], name=name, domain=domain, **attributes))
-        return name
+        names = [f"{name}_{place}" if place in outputs else "" for place in range(max(outputs) + 1)]
+        self._nodes.append(helper.make_node(operator, inputs, names, name=name, domain=domain, **attributes))
+        return [names[place] for place in outputs]
 
     def linear(self, x: str, weight: np.ndarray, bias: np.ndarray) -> str:
         """x [..., I] -> [..., O] with torch's weight [O, I] and bias [O]."""
@@ -85,16 +101,33 @@ class Graph:
         return self.node("Cast", total, to=TensorProto.INT32)
 
     def finish(self, logits: str) -> bytes:
-        """The serialised model whose output is `logits`."""
-        self._nodes.append(helper.make_node("Identity", [logits], ["logits"]))
+        """The serialised model of a classifier whose scores are `logits`."""
+        model = self.model(
+            [(name, np.dtype(np.int64), ("batch", "length")) for name in (IDS, MASK)],
+            [(logits, LOGITS, np.dtype(np.float32), ("batch", "labels"))],
+        )
+        onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())
+
+    def model(self, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
+        """The model with these inputs and outputs: names, types and shapes, a string for what differs by call."""
+        self._rename({tensor: name for tensor, name, _, _ in outputs})
         graph = helper.make_graph(
             self._nodes,
             "gnomon",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in (IDS, MASK)],
-            [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "labels"])],
+            [_described(*one) for one in inputs],
+            [_described(name, kind, shape) for _, name, kind, shape in outputs],
             self._constants,
         )
         domains = [helper.make_opsetid("", _OPERATOR_SET), helper.make_opsetid(MICROSOFT, 1)]
-        model = helper.make_model(graph, opset_imports=domains, ir_version=_FORMAT, producer_name="gnomon")
-        onnx.checker.check_model(model)
-        return bytes(model.SerializeToString())
+        return helper.make_model(graph, opset_imports=domains, ir_version=_FORMAT, producer_name="gnomon")
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        """Call tensors otherwise. An Identity would do, but for memory that must come out where it went in."""
+        for node in self._nodes:
+            for place in (node.input, node.output):
+                place[:] = [names.get(tensor, tensor) for tensor in place]
+
+
+def _described(name: str, kind: np.dtype[Any], shape: Sequence[str | int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kind), shape)

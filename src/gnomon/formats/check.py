@@ -13,7 +13,7 @@ import numpy as np
 from gnomon.errors import GnomonError
 from gnomon.formats import files
 from gnomon.formats.arrays import LazyArrays, read_arrays
-from gnomon.formats.modeldir import gnomon_section, label_names, read_config, read_model_dir
+from gnomon.formats.modeldir import WEIGHTS, gnomon_section, label_names, read_config, read_model_dir
 from gnomon.formats.shapes import expected_shapes
 
 
@@ -58,7 +58,7 @@ def check_model_dir(path: Path | str) -> FolderReport:
     config = read_config(folder)
     section = gnomon_section(config)
     problems: list[Problem] = []
-    arrays = _weights(folder, problems)
+    arrays = LazyArrays({}) if _graph_alone(folder, section) else _weights(folder, problems)
     problems += _shape_problems(config, arrays)
     problems += [Problem(name, f"{count} values are not finite") for name, count in _not_finite(arrays).items()]
     problems += _tokenizer_problems(folder, config)
@@ -80,6 +80,11 @@ def check_model_dir(path: Path | str) -> FolderReport:
         bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
         problems=tuple(problems),
     )
+
+
+def _graph_alone(folder: Path, section: Mapping[str, Any]) -> bool:
+    """Whether this is an exported language model, which has its weights in the graph alone."""
+    return "bits" in section and not (folder / WEIGHTS).exists()
 
 
 def _weights(folder: Path, problems: list[Problem]) -> LazyArrays:

@@ -163,6 +163,15 @@ def label_names(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for _, name in order)
 
 
+def end_ids(folder: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tokens by which a language model ends a text: of generation_config.json, or else of its `config`."""
+    beside = folder / "generation_config.json"
+    generation = files.read_json(beside) if beside.exists() else {}
+    value = generation.get("eos_token_id", config.get("eos_token_id")) if isinstance(generation, dict) else None
+    values = value if isinstance(value, list) else [value]
+    return tuple(token for token in values if isinstance(token, int) and not isinstance(token, bool) and token >= 0)
+
+
 def is_pickle(path: Path) -> bool:
     """Whether a file holds a pickle: by its first bytes, or a zip archive with a pickle's ending."""
     with files.explained(path, doing="read"), path.open("rb") as file:

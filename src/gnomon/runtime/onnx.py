@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
-from gnomon.errors import GnomonError
-
-_ERRORS_ONLY = 3
+from gnomon.runtime.session import open_session
 
 
 class OnnxScorer:
@@ -17,20 +14,7 @@ class OnnxScorer:
 
     def __init__(self, model: Path | bytes, *, threads: int = 1) -> None:
         """Open a graph, from a file or from memory. Raises GnomonError when onnxruntime cannot read it."""
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _ERRORS_ONLY
-        # Idle threads that spin for work win a tenth on an idle machine, and lose half of it to whatever else runs.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        source = str(model) if isinstance(model, Path) else model
-        try:
-            self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors have no common type but this
-            name = model if isinstance(model, Path) else "the graph"
-            raise GnomonError(
-                f"onnxruntime cannot open {name}: {error}", "the file is damaged: deploy again"
-            ) from error
+        self._session = open_session(model, threads=threads)
 
     def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Class scores float32 [B, C] of ids int64 [B, T] and `mask` bool [B, T], as `Scorer` asks for them."""

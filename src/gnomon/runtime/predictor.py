@@ -140,6 +140,8 @@ def load_predictor(path: Path | str, *, threads: int | None = None) -> Predictor
             "`gnomon tune` and `gnomon distill` deploy what they make; elsewhere gnomon[train] must be installed",
         )
     section = gnomon_section(config)
+    if section.get("head", {}).get("kind") == "language":
+        raise GnomonError(f"{folder} is a language model and labels nothing", "gnomon generate continues texts with it")
     runtime = _runtime_file(folder, section)
     return Predictor(
         Tokenizer.from_dir(folder),

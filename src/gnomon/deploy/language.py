@@ -1,0 +1,267 @@
+"""From the folder of a causal language model to one that generates without torch, its loss measured and bounded."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnomon.decoding.logprobs import score_rows
+from gnomon.decoding.loop import decode
+from gnomon.decoding.sampling import Sampling
+from gnomon.decoding.stepper import Stepper
+from gnomon.deploy.blocks import BITS, Blocks, block_size, to_blocks
+from gnomon.deploy.decoder import build_decoder, matrices
+from gnomon.deploy.head_padding import PaddedHeads
+from gnomon.errors import GnomonError
+from gnomon.formats import files
+from gnomon.formats.modeldir import gnomon_section, read_config
+from gnomon.models.folders import Folder, load_language_model, read_folder
+from gnomon.models.heads import LanguageHeadConfig
+from gnomon.models.stepper import TorchStepper
+from gnomon.runtime.language import OnnxStepper
+from gnomon.runtime.threads import thread_counts
+
+LIMITS = {8: 1.005, 4: 1.05}
+"""How many times the perplexity of the full weights that of narrower ones may be, or wider ones are kept."""
+
+PARITY = 1e-3
+"""How far a token's log-probability may lie from the torch model's with full weights."""
+
+_FULL = 32
+_NAMES = {32: "onnx/model.onnx", 8: "onnx/model_8bit.onnx", 4: "onnx/model_4bit.onnx"}
+_OWN_TEXTS, _OWN_LENGTH = 8, 96  # texts the model writes to be measured on, and their tokens
+_TIMED_STEPS = 24
+_COPIED = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "generation_config.json",
+    "chat_template.jinja",
+)
+
+Widths = Mapping[str, int]
+"""Bits by part of the model: `embeddings` (both tables), and the parts of a layer by their tensor names."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A deployed language model: `widths` are the bits that each part kept, `perplexity_ratio` its perplexity over that
+    of the full weights on `checked` tokens, `size_bytes` what the runtime opens."""
+
+    path: Path
+    runtime: str
+    bits: int
+    widths: dict[str, int]
+    perplexity_ratio: float
+    checked: int
+    threads: int
+    size_bytes: int
+
+    @property
+    def wider(self) -> dict[str, int]:
+        """The parts that kept more bits than were asked for."""
+        return {part: bits for part, bits in self.widths.items() if bits > self.bits}
+
+
+def export_language_model(
+    folder: Path | str,
+    out: Path,
+    *,
+    bits: int,
+    rows: Sequence[Sequence[int]] = (),
+    threads: int | None = None,
+    max_length: int | None = None,
+    say: Say = lambda sentence: None,
+) -> Exported:
+    """Write `out`, a folder that `open_language_model` serves without torch, with matrices of 32, 8 or 4 bits.
+
+    `rows` are texts as ids that the loss is measured on; without any, texts that the model writes itself. Parts of the
+    model keep more bits until the perplexity is within `LIMITS`. `threads` None measures which count is quickest.
+    Raises GnomonError for models that cannot be exported, and for a graph that differs from the torch model.
+    """
+    source = read_folder(folder)
+    if not isinstance(source.head, LanguageHeadConfig) or source.family != "decoder":
+        raise GnomonError(
+            f"{source.path} is no decoder with a language head, and only those are exported to onnx",
+            "generate with the folder itself, through torch",
+        )
+    model = load_language_model(source.path)
+    length = min(max_length or model.max_length, model.max_length)
+    reference = TorchStepper(model)
+    texts = [list(row)[:length] for row in rows] or _own_texts(reference, source, length)
+    texts = [row for row in texts if len(row) > 1]
+    wanted = np.concatenate(score_rows(reference, texts, pad_id=0))
+    if not np.isfinite(wanted).all():
+        raise GnomonError(
+            f"the scores of {source.path} are no numbers (NaN or infinite)",
+            "its weights are damaged, or training diverged: use an earlier checkpoint",
+        )
+    builder = _Builder(source, source.head, length)
+    for widths in _ladder(builder.parts, bits):
+        data = builder.build(widths)
+        loss = _loss(OnnxStepper(data, max_length=length), texts, wanted)
+        ratio = math.exp(float(loss.mean()))
+        if set(widths.values()) == {_FULL}:
+            _refuse_difference(loss, source.path)
+            break
+        if ratio <= LIMITS[bits]:
+            break
+        say(f"with {_described(widths)} the perplexity is {ratio:.3f} times that of the full weights: keeping more")
+    best = threads or _best_threads(data, texts[0], length)
+    _write(out, source.path, _NAMES[bits], data, length, best, widths)
+    size = sum(file.stat().st_size for file in (out / _NAMES[bits], out / "config.json", out / "tokenizer.json"))
+    return Exported(out, _NAMES[bits], bits, dict(widths), ratio, len(wanted), best, size)
+
+
+class _Builder:
+    """Graphs of one model in any widths; what was rounded once is kept."""
+
+    def __init__(self, source: Folder, head: LanguageHeadConfig, max_length: int) -> None:
+        self._source = source
+        self._head = head
+        self._arrays = PaddedHeads(source.config, source.arrays)
+        self._max_length = max_length
+        self._rounded: dict[tuple[str, int], Blocks] = {}
+        inner = "gate_up" if source.config.gated else "up"
+        parts = ("embeddings", "feedforward.down", "attention.qkv", "attention.output", f"feedforward.{inner}")
+        columns = {part: set[int]() for part in parts}
+        for name in matrices(source.config, head):
+            columns[_part(name, parts)].add(self._arrays[name].shape[1])
+        self.parts = {part: all(block_size(width, 8) for width in columns[part]) for part in parts}
+        """Each part, and whether it can be stored in blocks."""
+
+    def build(self, widths: Widths) -> bytes:
+        """The serialised graph."""
+
+        def stored(name: str) -> Blocks | None:
+            bits = widths[_part(name, self.parts)]
+            if bits == _FULL:
+                return None
+            if (name, bits) not in self._rounded:
+                self._rounded[name, bits] = to_blocks(self._arrays[name], bits=bits)
+            return self._rounded[name, bits]
+
+        source = self._source
+        model = build_decoder(source.config, self._head, self._arrays, stored=stored, max_length=self._max_length)
+        try:
+            return bytes(model.SerializeToString())
+        except ValueError as error:  # protobuf's limit
+            raise GnomonError(
+                f"{source.path} is larger than one onnx file may be, 2 GB, with these weights", "give fewer --bits"
+            ) from error
+
+
+def _part(name: str, parts: Iterable[str]) -> str:
+    """The part of the model that a matrix belongs to."""
+    return next((part for part in parts if f".{part}." in name), "embeddings")
+
+
+def _ladder(parts: Mapping[str, bool], bits: int) -> Iterator[Widths]:
+    """Widths to try, narrowest first. The tables of a 4-bit model have 8 bits from the start, as llama.cpp's have."""
+    if bits == _FULL:
+        yield dict.fromkeys(parts, _FULL)
+        return
+    widths = {part: bits if in_blocks else _FULL for part, in_blocks in parts.items()}
+    widths["embeddings"] = max(8, widths["embeddings"])
+    yield dict(widths)
+    for width in (*(one for one in BITS if one > bits), _FULL):
+        for part in parts:
+            if widths[part] < width:
+                widths[part] = width
+                yield dict(widths)
+
+
+def _own_texts(reference: Stepper, source: Folder, length: int) -> list[list[int]]:
+    """Texts the model writes when it draws by its own probabilities: what it says is what it must go on saying."""
+    from gnomon.decoding.generate import prompt_ids
+    from gnomon.text.tokenizer import Tokenizer
+
+    start = prompt_ids(Tokenizer.from_dir(source.path), "")
+    texts = [list(start) for _ in range(_OWN_TEXTS)]
+    count = min(_OWN_LENGTH, length - len(start))
+    sampling = Sampling(temperature=1.0)
+    for choices in decode(reference, list(texts), sampling=sampling, max_new_tokens=count, end_ids=(), pad_id=0):
+        for choice in choices:
+            texts[choice.row] = [*texts[choice.row], choice.id]
+    return texts
+
+
+def _loss(stepper: Stepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:
+    """What each token's log-probability lost; infinite where the graph gives no number."""
+    lost: np.ndarray = wanted - np.concatenate(score_rows(stepper, texts, pad_id=0))
+    return np.where(np.isfinite(lost), lost, np.inf)
+
+
+def _refuse_difference(loss: np.ndarray, path: Path) -> None:
+    worst = float(np.abs(loss).max())
+    if worst > PARITY:
+        raise GnomonError(
+            f"the graph built for {path} differs from the torch model: a log-probability by {worst:.2g}; "
+            "nothing was written",
+            "this is a fault of gnomon: please report it with the model's config.json",
+        )
+
+
+def _best_threads(data: bytes, row: Sequence[int], length: int) -> int:
+    """The thread count whose steps are quickest, measured in turns."""
+    counts = thread_counts()
+    if len(counts) == 1:
+        return counts[0]
+    steppers = {count: OnnxStepper(data, max_length=length, threads=count) for count in counts}
+    seconds: dict[int, list[float]] = {count: [] for count in counts}
+    steps = min(_TIMED_STEPS, length - 1)
+    for stepper in steppers.values():
+        stepper.prefill(np.array([row[:1]]), np.ones((1, 1), np.bool_))
+    for _ in range(steps):
+        for count, stepper in steppers.items():
+            begin = time.perf_counter()
+            stepper.step(np.array(row[:1]))
+            seconds[count].append(time.perf_counter() - begin)
+    return min(counts, key=lambda count: statistics.median(seconds[count]))
+
+
+def _write(out: Path, source: Path, name: str, data: bytes, max_length: int, threads: int, widths: Widths) -> None:
+    """The whole folder or nothing: the graph, the tokenizer's files, and a config.json that names both by hash."""
+    config = read_config(source)
+    section: dict[str, Any] = gnomon_section(config)
+    section |= {"runtime": name, "runtime_bytes": len(data), "max_length": max_length, "threads": threads}
+    section |= {"bits": dict(widths), "head": {"kind": "language", **section.get("head", {})}}
+    with files.new_directory(out) as folder:
+        for copied in _COPIED:
+            if (source / copied).is_file():
+                (folder / copied).write_bytes((source / copied).read_bytes())
+        if (folder / "tokenizer.json").is_file():
+            section["tokenizer_sha256"] = files.sha256(folder / "tokenizer.json")
+        (folder / name).parent.mkdir()
+        (folder / name).write_bytes(data)
+        text = json.dumps(config | {"gnomon": section}, ensure_ascii=False, indent=2)
+        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(_card(source, widths), encoding="utf-8")
+
+
+def _described(widths: Widths) -> str:
+    """Widths in words: "4 bits, 8 for embeddings"."""
+    least = min(widths.values())
+    others = sorted({bits for bits in widths.values() if bits > least})
+    listed = "; ".join(f"{bits} for {', '.join(p for p, b in widths.items() if b == bits)}" for bits in others)
+    return f"{least} bits" + (f", {listed}" if listed else "")
+
+
+def _card(source: Path, widths: Widths) -> str:
+    return (
+        f"# {source.name}, exported\n\nWeights in {_described(widths)}, for `gnomon generate` and `gnomon chat` "
+        "without torch. Made by `gnomon export`.\n"
+    )
