@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tomllib
@@ -107,6 +108,16 @@ def test_a_frontier_is_measured_picked_served_saved_and_advised(
     measured = json.loads(capsys.readouterr().out)["models"]
     assert measured[0]["against_first"] is None
     assert 0 <= measured[1]["agreement"]["value"] <= 1
+
+
+def test_a_hyphen_is_standard_input(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert frontier() == 0
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"who is c d\nwhere is it\n")))
+    assert run(["predict", "run", "-", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["predictions"]) == 2
 
 
 def test_a_finished_run_is_taken_as_it_is_and_its_settings_can_be_resumed(

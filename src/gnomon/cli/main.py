@@ -26,6 +26,8 @@ from gnomon.config import field_help, ordered_fields
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
 
+_STANDARD_INPUT = "\ufdd0"  # stands for the word "-" while words are parsed: the parser takes that for an option
+
 _HELP = "Small, fast language models, and proof of what they cost."
 
 
@@ -62,7 +64,7 @@ def _dispatch(words: list[str]) -> None:
         _overview()(words, exit_on_error=False, print_error=False, result_action="return_value")
         return
     command, rest = found
-    config, rest = _config_files(_resumed(rest))
+    config, rest = _config_files(_resumed([_STANDARD_INPUT if word == "-" else word for word in rest]))
     app = App(
         name=f"gnomon {command.name}",
         version_flags=[],
@@ -101,7 +103,8 @@ def _as_command(command: Command) -> Callable[..., None]:
         as_json, quiet = options.pop("json", False), options.pop("quiet", False)
         if several:
             args = _spread(args, positional)
-        result = run_command(settings(*args, **options), Console(quiet=quiet or as_json))
+        given = {name: _with_hyphen(value) for name, value in options.items()}
+        result = run_command(settings(*map(_with_hyphen, args), **given), Console(quiet=quiet or as_json))
         if as_json:
             print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
         else:
@@ -112,6 +115,13 @@ def _as_command(command: Command) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__doc__ = f"{inspect.getdoc(settings)}"
     return call
+
+
+def _with_hyphen(value: Any) -> Any:
+    """The value with "-" again where the words had it."""
+    if isinstance(value, tuple):
+        return tuple(map(_with_hyphen, value))
+    return type(value)("-") if isinstance(value, str | Path) and str(value) == _STANDARD_INPUT else value
 
 
 def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Parameter]:
@@ -147,7 +157,12 @@ def _option(name: str, text: str, kind: Any, default: Any) -> inspect.Parameter:
 _COMMON = (
     # Taken out of the words before they are parsed, since it decides the defaults; here for the help alone.
     _option("config", "A TOML file of settings (gnomon init writes one); options override it.", Path | None, None),
-    _option("resume", "Go on with the run in this folder, with the settings it was begun with.", Path | None, None),
+    _option(
+        "resume",
+        "Go on with the run in this folder, by its settings; auto: in the --out folder, where it holds one.",
+        Path | None,
+        None,
+    ),
     _option("json", "Print the result as JSON on standard output.", bool, False),
     _option("quiet", "Say nothing but warnings and the result.", bool, False),
 )
@@ -177,12 +192,17 @@ def _spread(args: tuple[Any, ...], names: list[str]) -> tuple[Any, ...]:
 
 
 def _resumed(words: list[str]) -> list[str]:
-    """`--resume RUN` means the settings that RUN was begun with, and the same folder."""
+    """`--resume RUN` means the settings that RUN was begun with, and the same folder.
+
+    `--resume auto` means this command's own folder: to start again with the same settings is to go on.
+    """
     if "--resume" not in words:
         return words
     place = words.index("--resume")
     if place + 1 == len(words):
         raise GnomonError("--resume names no run folder", "gnomon COMMAND --resume RUN")
+    if words[place + 1] == "auto":
+        return [*words[:place], *words[place + 2 :]]
     run = Path(words[place + 1])
     if not (run / "run.toml").is_file():
         raise GnomonError(f"{run} holds no run: it has no run.toml", "name the folder that was given as --out")
