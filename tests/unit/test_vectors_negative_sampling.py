@@ -13,10 +13,21 @@ from hypothesis import strategies as st
 
 from gnomon.errors import GnomonError
 from gnomon.vectors import Lines, WordVectors, train
-from gnomon.vectors.kernels import POOL, combine, train_window
+from gnomon.vectors.kernels import (
+    POOL,
+    REPORT_FIELDS,
+    WORDS,
+    Sampling,
+    Shape,
+    Tables,
+    combine,
+    train_stretch,
+    train_window,
+)
 from gnomon.vectors.lanes import LANES, OUTPUTS
 from gnomon.vectors.negative_sampling import _aligned
 from gnomon.vectors.randomness import build_alias, draw, next_random, seed_state
+from gnomon.vectors.workers import new_halt
 from vector_corpora import GROUPS, grouped_lines, grouped_share
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=40)
@@ -190,3 +201,32 @@ def test_copies_are_joined_by_the_mean_move_of_those_that_touched_a_row() -> Non
     assert touched.tolist() == [[0, 2, 0, 0], [0, 0, 2, 0]]
     combine(master, copies, touched, 2, 0, 4)
     assert master[2, 0] == 5
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_stretch_of_text_is_learnt_window_by_window(mean: bool) -> None:
+    """With three words, two negatives and a window of one word nothing is left to chance."""
+    lines = [[0, 1, 2], [2, 0], [1, 2, 0, 1], [1]]
+    ids = np.array([word for line in lines for word in [*line, -1]], np.int32)
+    inputs, output = random_tables(3, 5, 1)
+    expected_inputs, expected_output = inputs.copy(), output.copy()
+    tables = Tables(inputs.ctypes.data, output.ctypes.data, inputs.shape[1])
+    always, pool = np.full(3, 1 << 32, np.uint64), np.arange(POOL) % 3
+    sampling = Sampling(always, np.full(3, 2**32 - 1, np.uint32), np.arange(3, dtype=np.int32), pool)
+    report = np.zeros(REPORT_FIELDS)
+    arguments = (tables, sampling, Shape(1, 2, mean), np.uint64(7), np.zeros(0, np.uint8), report, new_halt())
+    train_stretch(ids, (0, len(ids)), (0.5, 0.5), *arguments)
+    for line in lines:
+        for place, centre in enumerate(line):
+            negatives = [word for word in range(3) if word != centre]
+            near = [*line[max(0, place - 1) : place], *line[place + 1 : place + 2]]
+            if mean and near:
+                middle = expected_inputs[near].mean(axis=0, keepdims=True)
+                before = middle.copy()
+                by_numpy(middle, [0], expected_output, centre, negatives, 0.5)
+                np.add.at(expected_inputs, near, middle - before)
+            elif near:
+                by_numpy(expected_inputs, near, expected_output, centre, negatives, 0.5)
+    np.testing.assert_allclose(inputs, expected_inputs, atol=1e-5)
+    np.testing.assert_allclose(output, expected_output, atol=1e-5)
+    assert report[WORDS] == sum(map(len, lines))

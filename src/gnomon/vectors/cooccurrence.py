@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from gnomon.vectors.counting import count_pairs, move_pairs
+from gnomon.vectors.counting import count_pairs, move_entries
 from gnomon.vectors.encode import Corpus
 from gnomon.vectors.workers import Meter, Watch, new_halt, run_together, unwatched
 
@@ -78,7 +78,7 @@ class _Share:
 
     def _make_room(self) -> None:
         keys, sums = np.zeros(2 * len(self._keys), np.uint64), np.zeros(2 * len(self._sums))
-        move_pairs(self._keys, self._sums, keys, sums)
+        move_entries(self._keys, self._sums, keys, sums)
         self._keys, self._sums = keys, sums
 
     def pairs(self) -> tuple[Array, Array, Array]:

@@ -71,16 +71,16 @@ def _same(data: Any, begin: Any, length: Any, arena: Any, start: Any) -> Any:
 
 @kernel
 def scan(
-    data: Any, begin: Any, by_character: Any, slots: Any, keys: Any, starts: Any, arena: Any, counts: Any, words: Any,
+    data: Any, begin: Any, by_character: Any, keys: Any, numbers: Any, starts: Any, arena: Any, counts: Any, words: Any,
     out: Any,
 ) -> Any:  # fmt: skip
     """Count the words of `data` (UTF-8) from `begin` on, writing the id of each and -1 at each line end to `out`.
 
-    Ids number the words by first appearance; word i's bytes are arena[starts[i]:starts[i + 1]]. `slots` is an open
-    table of ids + 1 at places drawn from `keys`. Returns (place reached, ids written, words known): the place is
-    short of the end when there is no room for a new word.
+    Ids number the words by first appearance; word i's bytes are arena[starts[i]:starts[i + 1]]. `keys` is an open table
+    of words' keys (0: free), `numbers` has their ids at the same places. Returns (place reached, ids written, words
+    known): the place is short of the end when there is no room for a new word.
     """
-    mask = np.uint64(len(slots) - 1)
+    mask = np.uint64(len(keys) - 1)
     at = np.uint64(begin)
     size = np.uint64(len(data))
     written = np.uint64(0)
@@ -95,45 +95,31 @@ def scan(
         end, key = _word_end(data, at, by_character)
         length = end - at
         slot = (key * _GOLDEN) >> np.uint64(32) & mask
-        while True:
-            found = np.uint64(slots[slot])
-            if found == 0:
-                break
-            word = found - _ONE
-            if keys[word] == key:
+        while keys[slot] != 0:
+            if keys[slot] == key:
                 if key & _LONG == 0:
                     break
-                if starts[found] - starts[word] == length and _same(data, at, length, arena, starts[word]):
+                word = numbers[slot]
+                if starts[word + 1] - starts[word] == length and _same(data, at, length, arena, starts[word]):
                     break
             slot = (slot + _ONE) & mask
-        if found == 0:
+        word = numbers[slot]
+        if keys[slot] == 0:
             if words == len(counts) or starts[words] + length > len(arena):
                 return np.int64(at), np.int64(written), words
             start = starts[words]
             for place in range(length):  # an assignment of slices takes 1.7 s longer to compile
                 arena[start + place] = data[at + place]
             starts[words + 1] = start + length
-            keys[words] = key
-            counts[words] = 0
+            keys[slot] = key
+            numbers[slot] = words
+            word = words
             words += 1
-            slots[slot] = words
-            word = np.uint64(words - 1)
         counts[word] += 1
         out[written] = word
         written += _ONE
         at = end
     return np.int64(at), np.int64(written), words
-
-
-@kernel
-def reslot(keys: Any, words: Any, slots: Any) -> None:
-    """Fill an empty table of slots with the words known."""
-    mask = np.uint64(len(slots) - 1)
-    for word in range(words):
-        slot = (keys[word] * _GOLDEN) >> np.uint64(32) & mask
-        while slots[slot] != 0:
-            slot = (slot + _ONE) & mask
-        slots[slot] = word + 1
 
 
 @kernel
@@ -200,8 +186,8 @@ def count_pairs(
 
 
 @kernel
-def move_pairs(keys: Any, sums: Any, new_keys: Any, new_sums: Any) -> None:
-    """Put the pairs of one table into a larger, empty one."""
+def move_entries(keys: Any, values: Any, new_keys: Any, new_values: Any) -> None:
+    """Put the entries of one open table into a larger, empty one."""
     mask = np.uint64(len(new_keys) - 1)
     for place in range(len(keys)):
         if keys[place] != 0:
@@ -209,7 +195,7 @@ def move_pairs(keys: Any, sums: Any, new_keys: Any, new_sums: Any) -> None:
             while new_keys[slot] != 0:
                 slot = (slot + _ONE) & mask
             new_keys[slot] = keys[place]
-            new_sums[slot] = sums[place]
+            new_values[slot] = values[place]
 
 
 @kernel

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gnomon.formats.files import explained
-from gnomon.vectors.counting import renumber, reslot, scan
+from gnomon.vectors.counting import move_entries, renumber, scan
 from gnomon.vectors.source import Source, lines, pieces
 from gnomon.vectors.vocabulary import Vocabulary, most_frequent
 
@@ -82,6 +82,7 @@ class _Words:
         self._by_character = by_character
         self._words = 0
         self._keys: Array = np.zeros(0, np.uint64)
+        self._numbers: Array = np.zeros(0, np.int32)
         self._starts: Array = np.zeros(0, np.int64)
         self._arena: Array = np.zeros(0, np.uint8)
         self._counts: Array = np.zeros(0, np.int64)
@@ -110,7 +111,7 @@ class _Words:
         out = np.empty(len(data), np.int32)
         place = written = 0
         while True:
-            tables = (self._slots, self._keys, self._starts, self._arena, self._counts)
+            tables = (self._keys, self._numbers, self._starts, self._arena, self._counts)
             place, count, self._words = scan(array, place, self._by_character, *tables, self._words, out[written:])
             written += count
             if place == len(data):
@@ -119,12 +120,12 @@ class _Words:
 
     def _make_room(self, words: int, size: int) -> None:
         """Tables for `words` words (a power of two) of `size` bytes in all, with what is known in them."""
-        self._keys = _longer(self._keys, words)
+        keys, numbers = np.zeros(2 * words, np.uint64), np.zeros(2 * words, np.int32)
+        move_entries(self._keys, self._numbers, keys, numbers)
+        self._keys, self._numbers = keys, numbers
         self._starts = _longer(self._starts, words + 1)
         self._arena = _longer(self._arena, size)
         self._counts = _longer(self._counts, words)
-        self._slots = np.zeros(2 * words, np.int32)
-        reslot(self._keys, self._words, self._slots)
 
 
 def _longer(array: Array, length: int) -> Array:

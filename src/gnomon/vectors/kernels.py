@@ -121,10 +121,10 @@ def train_window(
 ) -> None:  # fmt: skip
     """`count` input rows (by address) against the output rows of `centre` and its negatives, six at a time.
 
-    `spare` is the address of a row of zeros, which stands in where there are no six.
+    `spare` is the address of a row of zeros, which stands in where a row is missing.
     """
     total = len(negatives) + 1
-    inputs[count] = inputs[count - 1]
+    inputs[count] = spare
     for first in range(0, total, OUTPUTS):
         used, label = min(OUTPUTS, total - first), np.float32(first == 0)
         for column in range(used):

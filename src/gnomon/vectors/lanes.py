@@ -116,7 +116,7 @@ def _errors(emit: _Emitter, rows: list[Any], outputs: list[Any], chunks: Any, la
 
 
 def _update(emit: _Emitter, inputs: Any, count: Any, outputs: list[Any], errors: Any, chunks: Any) -> None:
-    """Move every input row along the old output rows and every output row along the input rows."""
+    """Move every input row along the old output rows and every output row along the input rows, two at a time."""
     builder = emit.builder
     moved = [cgutils.alloca_once_value(builder, emit.constant(0.0)) for _ in outputs]
     with cgutils.for_range(builder, chunks) as chunk:
@@ -124,16 +124,20 @@ def _update(emit: _Emitter, inputs: Any, count: Any, outputs: list[Any], errors:
         old = [emit.load(place) for place in places]
         for value, slot in zip(old, moved, strict=True):
             builder.store(value, slot)
-        with cgutils.for_range(builder, count) as row:
-            place = emit.offset(emit.load(emit.offset(inputs, 8, row.index), _INT64, 8), 4 * LANES, chunk.index)
-            value = emit.load(place)
-            error = emit.offset(errors, 4 * LANES, row.index)
-            sums = [value, emit.constant(0.0)]  # two chains, so that one fma need not wait for the one before it
-            for column, (other, slot) in enumerate(zip(old, moved, strict=True)):
-                weight = emit.spread(emit.load(emit.offset(error, 4, column), _FLOAT))
-                sums[column % 2] = emit.fma(weight, other, sums[column % 2])
-                builder.store(emit.fma(weight, value, builder.load(slot)), slot)
-            emit.store(builder.fadd(*sums), place)
+        one = ir.Constant(_INT64, 1)
+        with cgutils.for_range(builder, builder.lshr(builder.add(count, one), one)) as pair:
+            first = builder.shl(pair.index, one)
+            for number in range(2):
+                index = builder.add(first, ir.Constant(_INT64, number))
+                place = emit.offset(emit.load(emit.offset(inputs, 8, index), _INT64, 8), 4 * LANES, chunk.index)
+                value = emit.load(place)
+                error = emit.offset(errors, 4 * LANES, index)
+                sums = [value, emit.constant(0.0)]  # two chains, so that one fma need not wait for the one before it
+                for column, (other, slot) in enumerate(zip(old, moved, strict=True)):
+                    weight = emit.spread(emit.load(emit.offset(error, 4, column), _FLOAT))
+                    sums[column % 2] = emit.fma(weight, other, sums[column % 2])
+                    builder.store(emit.fma(weight, value, builder.load(slot)), slot)
+                emit.store(builder.fadd(*sums), place)
         for slot, place in zip(moved, places, strict=True):
             emit.store(builder.load(slot), place)
 
@@ -144,10 +148,10 @@ def step(
 ) -> Any:
     """One window: `count` input rows against `used` of `OUTPUTS` output rows, both tables updated in place.
 
-    `inputs` and `outputs` are addresses of int64 arrays of row addresses; inputs[count] must repeat a row, for dot
-    products go two rows at a time, and outputs[used:] be a row of zeros. The first output row has the label `label`,
-    the others 0; `rate` is the learning rate (both float32). `errors` is the address of room for `LANES` float32 a row,
-    an even number of rows: (label - sigmoid) * rate is left there. `chunks` is the row length over `LANES`.
+    `inputs` and `outputs` are addresses of int64 arrays of row addresses; inputs[count] (for rows go two at a time) and
+    and outputs[used:] must be a row of zeros. The first output row has the label `label`, the others 0; `rate` is the
+    learning rate (both float32). `errors` is the address of room for `LANES` float32 for each of count + 1 rows, or
+    count + 2 where that is odd: (label - sigmoid) * rate is left there. `chunks` is the row length over `LANES`.
     Source: Mikolov et al. 2013, with the negatives shared over the window.
     """
 
@@ -166,6 +170,7 @@ def step(
             tile = [emit.load(place, _INT64, 8) for place in places]
             for number, error in enumerate(_errors(emit, tile, rows, chunks, labels, rates)):
                 emit.store(error, emit.offset(emit.offset(errors, 4 * LANES, first), 4 * LANES, number))
+        emit.store(zero, emit.offset(errors, 4 * LANES, count))  # the row of zeros stays one
         _update(emit, inputs, count, rows, errors, chunks)
         return context.get_dummy_value()
 

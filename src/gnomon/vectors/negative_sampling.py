@@ -179,13 +179,13 @@ def _negatives(words: int, settings: Settings) -> int:
 
 
 def _tables(words: int, settings: Settings) -> tuple[Array, Array]:
-    """Rows padded to whole registers: input at random in +-1 / (2 D), output zero; one random table when shared."""
+    """Rows padded to whole registers: input at random in +-1 / D as in gensim, output zero; when shared, one table."""
     width = -(-settings.size // LANES) * LANES
     generator = np.random.default_rng([settings.seed, 0])
     rows = _aligned(words, width)
     for start in range(0, words, 65_536):
         block = rows[start : start + 65_536, : settings.size]
-        block[:] = (generator.random(block.shape, np.float32) - 0.5) / settings.size
+        block[:] = (2 * generator.random(block.shape, np.float32) - 1) / settings.size
     return rows, rows if settings.shared_table else _aligned(words, width)
 
 
