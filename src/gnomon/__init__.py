@@ -12,8 +12,26 @@ from typing import TYPE_CHECKING, Any
 from gnomon.errors import GnomonError
 
 if TYPE_CHECKING:
+    from gnomon import vectors
     from gnomon.models.folders import load_model
-    from gnomon.public import advise, distill, doctor, evaluate, frontier, info, predict, quickstart, tune
+    from gnomon.public import (
+        advise,
+        chat,
+        compare_tokenizers,
+        distill,
+        doctor,
+        evaluate,
+        export,
+        frontier,
+        generate,
+        info,
+        predict,
+        prepare,
+        pretrain,
+        quickstart,
+        train_tokenizer,
+        tune,
+    )
     from gnomon.recipes.models import load
 
 __version__ = "0.1.0"
@@ -22,6 +40,7 @@ __all__ = [
     "GnomonError",
     "advise",
     "chat",
+    "compare_tokenizers",
     "distill",
     "doctor",
     "evaluate",
@@ -32,14 +51,23 @@ __all__ = [
     "load",
     "load_model",
     "predict",
+    "prepare",
+    "pretrain",
     "quickstart",
+    "train_tokenizer",
     "tune",
+    "vectors",
 ]
 
 _PLACES = {"load": "gnomon.recipes.models", "load_model": "gnomon.models.folders"}
 
 
+_MODULES = ("vectors",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gnomon.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'gnomon' has no attribute {name!r}")
     return getattr(importlib.import_module(_PLACES.get(name, "gnomon.public")), name)

@@ -23,6 +23,11 @@ class Command:
 _MAIN, _RAW, _USE, _UNDERSTAND = "The main job", "From raw text", "Use", "Understand"
 
 
+def _tokenizer(name: str, summary: str) -> Command:
+    settings = f"{name.capitalize()}Config"
+    return Command(f"tokenizer {name}", "gnomon.recipes.tokenizer", summary, _RAW, settings, f"run_{name}")
+
+
 def _vectors(name: str, module: str, summary: str) -> Command:
     """One of the commands on word vectors, several of which share a module."""
     settings = f"{name.capitalize()}Config"
@@ -34,8 +39,12 @@ COMMANDS = (
     Command("frontier", "gnomon.recipes.frontier", "Tune a teacher, distil it onto each family, measure, pick.", _MAIN),
     Command("tune", "gnomon.recipes.tune", "Fine-tune a teacher on labelled text.", _MAIN),
     Command("distill", "gnomon.recipes.distill", "Distil a tuned teacher onto one student.", _MAIN),
-    Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text.", _MAIN),
+    Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text, language models on any.", _MAIN),
     Command("advise", "gnomon.recipes.advise", "Which model of a run fits a budget, and why.", _MAIN),
+    _tokenizer("train", "Learn a tokenizer from raw text."),
+    _tokenizer("compare", "Set tokenizers side by side, by kind of text."),
+    Command("prepare", "gnomon.recipes.prepare", "Turn raw text into token shards to pretrain on.", _RAW),
+    Command("pretrain", "gnomon.recipes.pretrain", "Learn a language model from token shards.", _RAW),
     _vectors("train", "vectors", "Learn word vectors from raw text."),
     _vectors("convert", "vectors", "Write word vectors in another format, or as a static model."),
     _vectors("nearest", "vectors_ask", "The words nearest to a word."),

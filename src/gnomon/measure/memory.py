@@ -62,6 +62,13 @@ def footprint(
     return Footprint(figures["peak_bytes"] / 1e6, figures["seconds"], words)
 
 
+def resident_peak_mb() -> float:
+    """The most memory that this process has held so far, in MB (10^6 bytes). Needs a POSIX system."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
 def _launch(arguments: Sequence[str], environment: Mapping[str, str], timeout: float) -> tuple[str, str]:
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _LAUNCHER, *arguments],

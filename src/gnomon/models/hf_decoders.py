@@ -150,7 +150,8 @@ def decoder_head(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def decoder_expressible(model_type: str, fields: Mapping[str, Any], head: Mapping[str, Any]) -> bool:
     """Whether the type computes exactly what these fields and this head say."""
-    if head["bias"]:
+    positions = "learned" if model_type == "gpt2" else "rope"
+    if head["bias"] or fields["position_embedding_type"] != positions:
         return False
     return _resolved(decoder_fields(decoder_config(model_type, fields, head))) == _resolved(fields)
 

@@ -34,3 +34,29 @@ Training measured, on validation text:
 {json.dumps(figures, ensure_ascii=False, indent=2, default=str)}
 ```
 """
+
+
+def language_card(model: Model, figures: Mapping[str, Any]) -> str:
+    """The card of a language model; `figures` are what training measured."""
+    causal = model.backbone.causal
+    task = "text-generation" if causal else "fill-mask"
+    library = "gnomon" if model.hf_type is None else "transformers"
+    usage = 'gnomon generate THIS_FOLDER "Once upon a time"' if causal else "gnomon tune DATA --teacher THIS_FOLDER"
+    return f"""---
+library_name: {library}
+pipeline_tag: {task}
+tags: [gnomon, {model.backbone.family}]
+---
+# A {model.backbone.family.replace("_", " ")} language model
+
+Made by gnomon {__version__}, saved as {model.hf_type or f"gnomon_{model.backbone.family}"}. It has
+{model.num_parameters:,} parameters, {model.tokenizer.vocab_size:,} tokens, and reads {model.max_length} tokens at once.
+
+    {usage}
+
+Training measured:
+
+```json
+{json.dumps(figures, ensure_ascii=False, indent=2, default=str)}
+```
+"""

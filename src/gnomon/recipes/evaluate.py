@@ -1,4 +1,4 @@
-"""`gnomon evaluate MODEL... DATA`: measure models on labelled text, side by side."""
+"""`gnomon evaluate MODEL... DATA`: measure models side by side, on labelled text, or language models on plain text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gnomon.measure.classification import ClassScores, never_predicted, per_clas
 from gnomon.measure.latency import Latency, interleaved
 from gnomon.measure.uncertainty import Interval, Paired, paired
 from gnomon.recipes.demo import DEMO, demo_questions
+from gnomon.recipes.evaluate_language import LanguageResult, evaluate_language, is_language_model
 from gnomon.recipes.inputs import read
 from gnomon.recipes.measuring import TIMED_TEXTS, Answers, answers, quality
 from gnomon.recipes.models import load
@@ -26,14 +27,19 @@ from gnomon.reporting.console import Console
 class Config(ReadSettings):
     """Accuracy, macro-F1, calibration and latency of models on labelled text, each class, and a test against the first.
 
-    A label that a model does not know, or a model that knows others, is an error.
+    A label that a model does not know, or a model that knows others, is an error. Of language models: perplexity and
+    bits per byte of plain text.
     """
 
     models: tuple[str, ...]
     """Model folders or runs"""
     data: Path
-    """Labelled text, or "demo"."""
+    """Labelled text, or "demo"; for language models a text file, a .jsonl file or a folder of them."""
     _: KW_ONLY
+    context: int | None = None
+    """Of language models: tokens read at once. Default: as many as the model can, or 1,024 where nothing limits it."""
+    stride: int | None = None
+    """Of language models: new tokens in each reading; the rest is read again. Default: half of the context."""
     threads: int | None = None
     """Threads of one prediction. Default: as measured when each model was deployed."""
     seed: int = 0
@@ -99,11 +105,16 @@ class EvaluateResult:
         return table if len(self.models) > 1 else Group(table, _class_table(self.models[0]))
 
 
-def run(config: Config, console: Console | None = None) -> EvaluateResult:
+def run(config: Config, console: Console | None = None) -> EvaluateResult | LanguageResult:
     """Measure. Raises GnomonError for labels that a model does not know, naming them."""
     console = console or Console(quiet=True)
     if not config.models:
         raise GnomonError("no model to evaluate is given", "gnomon evaluate MODEL... DATA")
+    if is_language_model(config.models[0]):
+        return evaluate_language(
+            config.models, config.data, context=config.context, stride=config.stride, encoding=config.encoding,
+            threads=config.threads, seed=config.seed, console=console,
+        )  # fmt: skip
     data = demo_questions() if str(config.data) == DEMO else read(config.data, config, console)
     labels = data.label_names
     loaded = [load(name, threads=config.threads) for name in config.models]

@@ -127,7 +127,11 @@ def keep_parents(run: Run, inputs: Inputs, *more: Path | None) -> None:
     """
     named = [weights(path) if path.is_dir() else path for path in more if path is not None]
     files = [path for path in named if path.is_file()]
-    hashes = {**inputs.hashes, **{str(path): sha256(path) for path in files}}
+    keep_hashes(run, {**inputs.hashes, **{str(path): sha256(path) for path in files}})
+
+
+def keep_hashes(run: Run, hashes: dict[str, str]) -> None:
+    """Keep the SHA-256 of each named file; refuse to go on with a run that was begun with others."""
     before = run.info.get("data", {})
     changed = [name for name, found in hashes.items() if before.get(name, found) != found]
     if changed:

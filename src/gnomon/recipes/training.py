@@ -15,7 +15,7 @@ from gnomon.reporting.console import Console, Tick
 from gnomon.runs import MODEL, Run
 from gnomon.runtime.predictor import Predictor
 from gnomon.text.batches import Batches
-from gnomon.train.engine import FitResult, Plan, fit
+from gnomon.train.engine import FitResult, Plan, Source, fit
 from gnomon.train.hooks import Progress
 from gnomon.train.threads import choose_threads
 from gnomon.train.window import rehearsal
@@ -44,7 +44,7 @@ def train_stage(
 
 
 def settle_threads(
-    model: Model, objective: Objective, batches: Batches[Any], *, run: Run, threads: int | None, plan: Plan
+    model: Model, objective: Objective, batches: Source, *, run: Run, threads: int | None, plan: Plan
 ) -> None:
     """Set torch's thread count, and keep it with the run, whose result depends on it to the last bit."""
     chosen = threads or run.measured.get("threads")

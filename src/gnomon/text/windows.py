@@ -66,13 +66,21 @@ class PackedBatches:
 
     Shuffled, epoch n cuts the text, closed to a ring, at places of its own, so that every token is read once (but for
     fewer than `length` that differ from epoch to epoch). Unshuffled, every epoch is the text in order, each token the
-    target of one place; the last window may be short.
+    target of one place; the last window may be short. `most_windows` limits an epoch, unshuffled to the beginning.
     """
 
     def __init__(
-        self, part: TokenPart, *, batch_size: int, length: int, vocab_size: int, seed: int = 0, shuffle: bool = True
+        self,
+        part: TokenPart,
+        *,
+        batch_size: int,
+        length: int,
+        vocab_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        most_windows: int | None = None,
     ) -> None:
-        for name, value in (("batch_size", batch_size), ("length", length)):
+        for name, value in (("batch_size", batch_size), ("length", length), ("most_windows", most_windows or 1)):
             if value < 1:
                 raise GnomonError(f"{name} is {value}", "give 1 or more")
         if part.tokens < 2:
@@ -86,7 +94,8 @@ class PackedBatches:
         self.seed = seed
         self.shuffle = shuffle
         whole, rest = divmod(part.tokens if shuffle else part.tokens - 1, length)
-        self.num_windows = max(1, whole) if shuffle else whole + (rest > 0)
+        windows = max(1, whole) if shuffle else whole + (rest > 0)
+        self.num_windows = windows if most_windows is None else min(windows, most_windows)
 
     @property
     def steps_per_epoch(self) -> int:

@@ -15,6 +15,7 @@ from gnomon.objectives.base import Batch, Objective
 from gnomon.runs import Run
 from gnomon.train import randomness
 from gnomon.train.checkpoint import Checkpoints, Place, Weights, snapshot
+from gnomon.train.distributed import World
 from gnomon.train.guard import not_finite
 from gnomon.train.hooks import Hook, Step
 from gnomon.train.interrupts import StopRequest, stop_requests
@@ -37,8 +38,12 @@ def fit(
     valid: Source | None = None,
     hooks: Sequence[Hook] = (),
     device: torch.device | str | None = None,
+    world: World | None = None,
 ) -> FitResult:
     """Train `model` with `objective` on `batches`; it ends with its best weights on `valid`, or the last without.
+
+    In a `world` of several processes, which all call this alike, each takes its share of every batch, and the first
+    evaluates, writes and calls the hooks.
 
     Goes on from the last checkpoint in `run`, if there is one, as if it had never stopped: bit for bit, at the thread
     count of then, which is restored. Raises GnomonError when nothing can be learnt or a loss is not finite, and
@@ -47,7 +52,7 @@ def fit(
     if device is not None:
         model.to(device)
     objective.to(model.device)
-    training = _Training(model, objective, batches, plan, run, valid)
+    training = _Training(model, objective, batches, plan, run, valid, world or World())
     training.start(hooks)
     with stop_requests() as request:
         return training.go(request)
@@ -57,7 +62,14 @@ class _Training:
     """One call of `fit`: its parts and its place."""
 
     def __init__(
-        self, model: Model, objective: Objective, batches: Source, plan: Plan, run: Run, valid: Source | None
+        self,
+        model: Model,
+        objective: Objective,
+        batches: Source,
+        plan: Plan,
+        run: Run,
+        valid: Source | None,
+        world: World,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -65,6 +77,7 @@ class _Training:
         self.plan = plan
         self.run = run
         self.valid = valid
+        self.world = world
         for source, purpose in ((batches, "train"), (valid, "validate")):
             if source is not None and source.steps_per_epoch == 0:
                 raise GnomonError(f"there is nothing to {purpose} on", "give at least one row")
@@ -89,8 +102,9 @@ class _Training:
             self.run.rewind(-1)
             groups = [group.describe() for group in self.optimizers.groups]
             self.run.log({"event": "start", "step": 0, "total": self.total, "warmup": self.warmup, "groups": groups})
-        trackers = installed_trackers(self.run, start=self.place.step, every=self.plan.log_every)
-        self.hooks = [*hooks, *trackers]
+        if self.world.leads:
+            trackers = installed_trackers(self.run, start=self.place.step, every=self.plan.log_every)
+            self.hooks = [*hooks, *trackers]
         self.model.train()
         self.objective.train()
 
@@ -103,12 +117,13 @@ class _Training:
             self.place.seconds = time.perf_counter() - started
             if self.valid is not None and self._evaluation_due():
                 self._evaluate(self.valid)
-            if request.name or time.monotonic() - saved >= self.plan.checkpoint_seconds:
+            asked = self.world.first(request.name)
+            if self.world.leads and (asked or time.monotonic() - saved >= self.plan.checkpoint_seconds):
                 self._save()
                 saved = time.monotonic()
-            if request.name:
+            if asked:
                 raise Interrupted(
-                    f"{request.name}: stopped after update {self.place.step} of {self.total} and saved",
+                    f"{asked}: stopped after update {self.place.step} of {self.total} and saved",
                     self.run.resume_command,
                 )
         return self._end()
@@ -132,7 +147,10 @@ class _Training:
                 window = epoch[place.index : place.index + self.plan.accumulation]
                 place.index += len(window)
                 place.step += 1
-                yield [self.objective.collate(examples) for examples in window]
+                if self.world.size > 1:  # checkpoints hold the random states of the first process alone
+                    randomness.seed_update(self.plan.seed, place.step, self.world.rank)
+                parts = [self.world.share(examples) for examples in window]
+                yield [self.objective.collate(part) for part in parts if len(part)]
             if self._goes_on():
                 place.epoch, place.index = place.epoch + 1, 0
 
@@ -146,7 +164,9 @@ class _Training:
         """One window's gradient, checked, clipped and applied. A window without any weight changes nothing."""
         plan, place = self.plan, self.place
         rate = factor(place.step, total=self.total, warmup=self.warmup, schedule=plan.schedule)
-        shares = backward(self.model, self.objective, window, total_weights(window), plan.precision)
+        totals = self.world.totals(total_weights(window))
+        shares = backward(self.model, self.objective, window, totals, plan.precision)
+        self.optimizers.exchange(self.world, shares, totals)
         terms: dict[str, float] = {}
         length = 0.0
         if shares:
@@ -204,7 +224,7 @@ class _Training:
     def _evaluate(self, valid: Source) -> None:
         """Measure on the validation batches, and keep the weights if they are the best so far."""
         place = self.place
-        metrics = self._metrics(valid.epoch(0))
+        metrics = self.world.told(self._metrics(valid.epoch(0)) if self.world.leads else {})
         place.history.append({"step": place.step, "epoch": self._passes(), **metrics})
         if not place.best or self.plan.score(metrics) > self.plan.score(place.best):
             place.best, place.best_step, place.unimproved = metrics, place.step, 0

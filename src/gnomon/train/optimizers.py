@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from gnomon.errors import GnomonError, did_you_mean
+from gnomon.train.distributed import World
 from gnomon.train.muon import Muon, blocks_of
 from gnomon.train.plan import Plan
 
@@ -111,6 +112,21 @@ class Optimizers:
         """Drop all gradients."""
         for parameter in self.parameters.values():
             parameter.grad = None
+
+    def exchange(self, world: World, shares: dict[str, Tensor], totals: Mapping[str, float]) -> None:
+        """Sum gradients, and each term's share of the loss, over the processes of `world`; `totals` names the terms."""
+        if world.size == 1 or not any(totals.values()):
+            return
+        for name, weight in totals.items():
+            if weight and name not in shares:
+                shares[name] = torch.zeros(())
+        chosen = {
+            sparse: [p for group in self.groups if group.sparse is sparse for p in group.parameters.values()]
+            for sparse in (False, True)
+        }
+        ordered = {name: shares[name] for name in sorted(shares)}
+        world.sum_gradients(chosen[False], chosen[True], ordered)
+        shares.update(ordered)
 
     def gradient_norm(self) -> Tensor:
         """The norm of all gradients together, a scalar; sparse ones are coalesced on the way."""

@@ -20,6 +20,11 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def seed_update(seed: int, step: int, rank: int) -> None:
+    """Seed torch for one update of one process among several."""
+    torch.manual_seed(int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0]))
+
+
 def capture() -> dict[str, Any]:
     """All states, as JSON holds them."""
     version, words, gauss = random.getstate()
