@@ -12,6 +12,9 @@ Floats = npt.NDArray[np.float32]
 BITS = (4, 8)
 _MIDDLE = {4: 8, 8: 128}  # the stored number that stands for 0
 _SIZES = {4: (32, 16), 8: (64, 32, 16)}  # of 8 bits 64 measured a tenth faster than 32; of 4 it loses too much
+_TRIED = (1.0, 1.15, 1.05, 0.95, 0.88, 0.8, 0.72, -1.05)  # of the plain scale; the last turns the range around
+_ROWS = 64
+_LEAST, _TINY = 1e-6, np.float32(1e-30)
 
 
 @dataclass(frozen=True)
@@ -55,22 +58,61 @@ def block_size(columns: int, bits: int) -> int | None:
     return next((size for size in _SIZES[bits] if columns % size == 0), None)
 
 
-def to_blocks(weight: Floats, *, bits: int) -> Blocks:
-    """Round `weight` [O, I] to the nearest number of each block's scale. I must have a `block_size`.
+def to_blocks(weight: Floats, *, bits: int, importance: Floats | None = None) -> Blocks:
+    """Round `weight` [O, I] to numbers of each block's scale. I must have a `block_size`.
 
     The number of a block that is furthest from 0 becomes the end of the range: of 4 bits the longer, lower one,
-    whatever its sign (as in ggml's Q4_0).
+    whatever its sign (as in ggml's Q4_0). With `importance` [I], the mean squares of what the columns are multiplied
+    with, scales around that are tried for the least error of the product: of SmolLM2 in 4 bits a sixth of the loss is
+    left.
     """
     size = block_size(weight.shape[1], bits)
     if size is None:
         raise ValueError(f"{weight.shape[1]} columns do not make up whole blocks")
-    cut = weight.reshape(len(weight), -1, size)
-    middle = _MIDDLE[bits]
+    stored = np.empty((len(weight), weight.shape[1] // size, size), np.uint8)
+    scales = np.empty(stored.shape[:2], np.float32)
+    weights = None if importance is None else importance.reshape(-1, size) + _LEAST * importance.mean()
+    for start in range(0, len(weight), _ROWS):  # a part of the rows at a time, which stays in the processor's cache
+        rows = slice(start, start + _ROWS)
+        cut = weight[rows].reshape(-1, *stored.shape[1:])
+        scales[rows] = _end_to_end(cut, bits) if weights is None else _least_error(cut, bits, weights)
+        stored[rows] = _rounded(cut, scales[rows], bits) + np.float32(_MIDDLE[bits])
+    return Blocks(bits, stored, scales)
+
+
+def _end_to_end(cut: Floats, bits: int) -> Floats:
+    """The scales of blocks [..., size] by which the number furthest from 0 is an end of the range."""
     if bits == 8:
-        scales = np.abs(cut).max(axis=-1) / (middle - 1)
+        scales = np.abs(cut).max(axis=-1) / np.float32(_MIDDLE[8] - 1)
     else:
         furthest = np.abs(cut).argmax(axis=-1)[..., None]
-        scales = np.take_along_axis(cut, furthest, axis=-1)[..., 0] / -middle
-    scales = np.where(scales == 0, 1, scales).astype(np.float32)
-    stored = np.clip(np.rint(cut / scales[..., None]) + middle, 0, 2 * middle - 1).astype(np.uint8)
-    return Blocks(bits, stored, scales)
+        scales = np.take_along_axis(cut, furthest, axis=-1)[..., 0] / np.float32(-_MIDDLE[4])
+    found: Floats = np.where(scales == 0, np.float32(1), scales)
+    return found
+
+
+def _least_error(cut: Floats, bits: int, weights: Floats) -> Floats:
+    """The best of some scales of blocks [..., n, size], each error weighing by `weights` [n, size]."""
+    plain = _end_to_end(cut, bits)
+    best, least = plain, np.full(plain.shape, np.inf, np.float32)
+    for share in _TRIED:
+        scales = plain * np.float32(share)
+        numbers = _rounded(cut, scales, bits)
+        # The scale that fits these numbers best, and the numbers that are nearest then.
+        squares = np.einsum("...s,...s,...s->...", weights, numbers, numbers)
+        fitted = np.einsum("...s,...s,...s->...", weights, cut, numbers) / np.maximum(squares, _TINY)
+        scales = np.where(fitted == 0, scales, fitted)
+        lost = cut - _rounded(cut, scales, bits) * scales[..., None]
+        error = np.einsum("...s,...s,...s->...", weights, lost, lost)
+        better = error < least
+        best, least = np.where(better, scales, best), np.where(better, error, least)
+    return best
+
+
+def _rounded(cut: Floats, scales: Floats, bits: int) -> Floats:
+    """The whole numbers of blocks, 0 in the middle."""
+    middle = _MIDDLE[bits]
+    numbers = cut / scales[..., None]
+    np.rint(numbers, out=numbers)
+    np.clip(numbers, -middle, middle - 1, out=numbers)
+    return numbers

@@ -8,18 +8,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gnomon.decoding.logprobs import score_rows
-from gnomon.decoding.loop import decode
-from gnomon.decoding.sampling import Sampling
-from gnomon.decoding.stepper import Stepper
 from gnomon.deploy.blocks import BITS, Blocks, block_size, to_blocks
 from gnomon.deploy.decoder import build_decoder, matrices
 from gnomon.deploy.head_padding import PaddedHeads
+from gnomon.deploy.importance import Importance, observe
 from gnomon.errors import GnomonError
 from gnomon.formats import files
 from gnomon.formats.modeldir import gnomon_section, read_config
@@ -28,6 +27,7 @@ from gnomon.models.heads import LanguageHeadConfig
 from gnomon.models.stepper import TorchStepper
 from gnomon.runtime.language import OnnxStepper
 from gnomon.runtime.threads import thread_counts
+from gnomon.text.tokenizer import Tokenizer
 
 LIMITS = {8: 1.005, 4: 1.05}
 """How many times the perplexity of the full weights that of narrower ones may be, or wider ones are kept."""
@@ -37,8 +37,9 @@ PARITY = 1e-3
 
 _FULL = 32
 _NAMES = {32: "onnx/model.onnx", 8: "onnx/model_8bit.onnx", 4: "onnx/model_4bit.onnx"}
-_OWN_TEXTS, _OWN_LENGTH = 8, 96  # texts the model writes to be measured on, and their tokens
+_ROW, _MOST = 128, 4096  # ids of a row, and of all rows, that the loss is measured on
 _TIMED_STEPS = 24
+_NORMAL_95 = 1.96
 _COPIED = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -81,16 +82,17 @@ def export_language_model(
     out: Path,
     *,
     bits: int,
-    rows: Sequence[Sequence[int]] = (),
+    rows: Sequence[Sequence[int]] | None = None,
     threads: int | None = None,
     max_length: int | None = None,
     say: Say = lambda sentence: None,
 ) -> Exported:
     """Write `out`, a folder that `open_language_model` serves without torch, with matrices of 32, 8 or 4 bits.
 
-    `rows` are texts as ids that the loss is measured on; without any, texts that the model writes itself. Parts of the
-    model keep more bits until the perplexity is within `LIMITS`. `threads` None measures which count is quickest.
-    Raises GnomonError for models that cannot be exported, and for a graph that differs from the torch model.
+    `rows` are texts as ids (None: a sample of English): every second one says which columns matter when numbers are
+    rounded to 4 bits, on the others the loss is measured. Parts of the model keep more bits until the perplexity is
+    within `LIMITS`, or above by no more than chance (95 %). `threads` None measures which count is quickest. Raises
+    GnomonError for models that cannot be exported, and for a graph that differs from the torch model.
     """
     source = read_folder(folder)
     if not isinstance(source.head, LanguageHeadConfig) or source.family != "decoder":
@@ -101,8 +103,10 @@ def export_language_model(
     model = load_language_model(source.path)
     length = min(max_length or model.max_length, model.max_length)
     reference = TorchStepper(model)
-    texts = [list(row)[:length] for row in rows] or _own_texts(reference, source, length)
-    texts = [row for row in texts if len(row) > 1]
+    seen = [list(row)[:length] for row in (sample_rows(source.path) if rows is None else rows) if len(row) > 1]
+    if not seen:
+        raise GnomonError("there is no text to measure the loss of narrow weights on", "give some with --text")
+    texts = seen if bits >= 8 else seen[1::2] or seen
     wanted = np.concatenate(score_rows(reference, texts, pad_id=0))
     if not np.isfinite(wanted).all():
         raise GnomonError(
@@ -110,14 +114,16 @@ def export_language_model(
             "its weights are damaged, or training diverged: use an earlier checkpoint",
         )
     builder = _Builder(source, source.head, length)
+    if bits < 8:
+        builder.importance = observe(model, seen[::2], builder.names)
     for widths in _ladder(builder.parts, bits):
         data = builder.build(widths)
         loss = _loss(OnnxStepper(data, max_length=length), texts, wanted)
-        ratio = math.exp(float(loss.mean()))
+        ratio, chance = math.exp(float(loss.mean())), _NORMAL_95 * float(loss.std()) / len(loss) ** 0.5
         if set(widths.values()) == {_FULL}:
             _refuse_difference(loss, source.path)
             break
-        if ratio <= LIMITS[bits]:
+        if math.log(ratio) - chance <= math.log(LIMITS[bits]):
             break
         say(f"with {_described(widths)} the perplexity is {ratio:.3f} times that of the full weights: keeping more")
     best = threads or _best_threads(data, texts[0], length)
@@ -134,6 +140,8 @@ class _Builder:
         self._head = head
         self._arrays = PaddedHeads(source.config, source.arrays)
         self._max_length = max_length
+        self.importance: Importance = {}
+        """Which columns matter, by matrix; where it is not known, all alike."""
         self._rounded: dict[tuple[str, int], Blocks] = {}
         inner = "gate_up" if source.config.gated else "up"
         parts = ("embeddings", "feedforward.down", "attention.qkv", "attention.output", f"feedforward.{inner}")
@@ -142,6 +150,7 @@ class _Builder:
             columns[_part(name, parts)].add(self._arrays[name].shape[1])
         self.parts = {part: all(block_size(width, 8) for width in columns[part]) for part in parts}
         """Each part, and whether it can be stored in blocks."""
+        self.names = [name for name in matrices(source.config, head) if _part(name, parts) != "embeddings"]
 
     def build(self, widths: Widths) -> bytes:
         """The serialised graph."""
@@ -151,7 +160,10 @@ class _Builder:
             if bits == _FULL:
                 return None
             if (name, bits) not in self._rounded:
-                self._rounded[name, bits] = to_blocks(self._arrays[name], bits=bits)
+                weight, known = self._arrays[name], self.importance.get(name) if bits < 8 else None
+                if known is not None and len(known) != weight.shape[1]:
+                    known = None  # of padded heads: other columns
+                self._rounded[name, bits] = to_blocks(weight, bits=bits, importance=known)
             return self._rounded[name, bits]
 
         source = self._source
@@ -184,22 +196,18 @@ def _ladder(parts: Mapping[str, bool], bits: int) -> Iterator[Widths]:
                 yield dict(widths)
 
 
-def _own_texts(reference: Stepper, source: Folder, length: int) -> list[list[int]]:
-    """Texts the model writes when it draws by its own probabilities: what it says is what it must go on saying."""
-    from gnomon.decoding.generate import prompt_ids
-    from gnomon.text.tokenizer import Tokenizer
-
-    start = prompt_ids(Tokenizer.from_dir(source.path), "")
-    texts = [list(start) for _ in range(_OWN_TEXTS)]
-    count = min(_OWN_LENGTH, length - len(start))
-    sampling = Sampling(temperature=1.0)
-    for choices in decode(reference, list(texts), sampling=sampling, max_new_tokens=count, end_ids=(), pad_id=0):
-        for choice in choices:
-            texts[choice.row] = [*texts[choice.row], choice.id]
-    return texts
+def sample_rows(folder: Path) -> list[list[int]]:
+    """The sample text as rows of ids: the opening of Alice's Adventures in Wonderland (Carroll 1865)."""
+    text = (resources.files("gnomon.deploy") / "sample.txt").read_text(encoding="utf-8")
+    return in_rows(Tokenizer.from_dir(folder).encode(text).ids)
 
 
-def _loss(stepper: Stepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:
+def in_rows(ids: Sequence[int]) -> list[list[int]]:
+    """A text's ids as rows to measure on."""
+    return [list(ids[start : start + _ROW]) for start in range(0, min(len(ids), _MOST), _ROW)]
+
+
+def _loss(stepper: OnnxStepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:
     """What each token's log-probability lost; infinite where the graph gives no number."""
     lost: np.ndarray = wanted - np.concatenate(score_rows(stepper, texts, pad_id=0))
     return np.where(np.isfinite(lost), lost, np.inf)

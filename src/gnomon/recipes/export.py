@@ -20,7 +20,6 @@ from gnomon.text.gguf_tokenizer import tokenizer_to_gguf
 from gnomon.text.tokenizer import Tokenizer
 
 _STORED = {32: "F32", 8: "Q8_0", 4: "Q4_0"}
-_CHECKED_TOKENS, _CHECKED_LENGTH = 2048, 256
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Config:
     bits: Literal[32, 8, 4] | None = None
     """Bits of the weights: 32 (exact), 8 or 4. Default: 8, and 32 for huggingface."""
     text: Path | None = None
-    """Text that the loss of narrow weights is measured on. Default: text the model writes itself."""
+    """Text that narrow weights are made and measured on, of the kind the model will meet. Default: some English."""
     threads: int | None = None
     """Threads that the graph will use. Default: what measures quickest here."""
     max_length: int | None = None
@@ -108,7 +107,7 @@ def _onnx(folder: Path, config: Config, console: Console) -> ExportResult:
         folder,
         config.out,
         bits=config.bits or 8,
-        rows=_rows(folder, config.text),
+        rows=None if config.text is None else _rows(folder, config.text),
         threads=config.threads,
         max_length=config.max_length,
         say=console.say,
@@ -123,14 +122,11 @@ def _onnx(folder: Path, config: Config, console: Console) -> ExportResult:
     return ExportResult(config.out, "onnx", exported.bits, exported.size_bytes, details)
 
 
-def _rows(folder: Path, text: Path | None) -> list[list[int]]:
+def _rows(folder: Path, text: Path) -> list[list[int]]:
     """The beginning of a text as rows of ids."""
-    if text is None:
-        return []
-    ids = Tokenizer.from_dir(folder).encode("\n".join(read_texts(str(text)).texts)).ids[:_CHECKED_TOKENS]
-    if len(ids) < 2:
-        raise GnomonError(f"{text} holds no text to measure on", "name a file with text")
-    return [ids[start : start + _CHECKED_LENGTH] for start in range(0, len(ids), _CHECKED_LENGTH)]
+    from gnomon.deploy.language import in_rows
+
+    return in_rows(Tokenizer.from_dir(folder).encode("\n".join(read_texts(str(text)).texts)).ids)
 
 
 def _gguf(folder: Path, config: Config) -> ExportResult:

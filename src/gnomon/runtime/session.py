@@ -24,4 +24,7 @@ def open_session(model: Path | bytes, *, threads: int) -> onnxruntime.InferenceS
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common type but this
         name = model if isinstance(model, Path) else "the graph"
-        raise GnomonError(f"onnxruntime cannot open {name}: {error}", "the file is damaged: deploy again") from error
+        raise GnomonError(
+            f"onnxruntime cannot open {name}: {error}",
+            "the file is damaged (deploy or export again), or this onnxruntime is too old for it",
+        ) from error
