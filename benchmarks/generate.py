@@ -38,26 +38,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--only", default="", help="rows whose name holds this")
+    parser.add_argument("--only", nargs="*", default=[""], help="rows whose name holds one of these")
     parser.add_argument("--trained", type=Path, nargs="*", default=[], help="more models to measure the loss of")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for name, folder_of in (("SmolLM2", smollm2_folder), ("15M", random_folder)):
-        if any(options.only in work for work in _names(name)):
+        if any(asked(work, options) for work in _names(name)):
             folder = folder_of(WORK)
             for threads in options.threads:
                 rows += [*deployed_rows(name, folder, threads, options), *batch_rows(name, folder, threads, options)]
                 rows += torch_rows(name, folder, threads, options)
-    if options.only in "MiniLM 16 tokens":
+    if asked("MiniLM 16 tokens", options):
         rows += encoder_rows(options.threads)
-    if options.only in "SmolLM2 cold start":
+    if asked("SmolLM2 cold start", options):
         rows.append(cold_start_row(smollm2_folder(WORK)))
     for name, folder in (("SmolLM2", smollm2_folder(WORK)), *((one.name, one) for one in options.trained)):
-        if options.only in f"{name} perplexity":
+        if asked(f"{name} perplexity", options):
             rows += quality_rows(name, folder)
     packages = ("torch", "transformers", "onnxruntime", "ctranslate2", "llama-cpp-python")
-    report("generate", rows, packages=packages, keep=bool(options.only))
+    report("generate", rows, packages=packages, keep=options.only != [""])
+
+
+def asked(work: str, options: argparse.Namespace) -> bool:
+    """Whether the row of this name is wanted."""
+    return any(part in work for part in options.only)
 
 
 def _names(name: str) -> list[str]:
@@ -67,7 +72,7 @@ def _names(name: str) -> list[str]:
 
 def deployed_rows(name: str, folder: Path, threads: int, options: argparse.Namespace) -> Iterator[Row]:
     """Both widths against every peer, at batch 1."""
-    works = [f"{name} {bits}-bit" for bits in (8, 4) if options.only in f"{name} {bits}-bit"]
+    works = [work for bits in (8, 4) if asked(work := f"{name} {bits}-bit", options)]
     if works:
         yield from _against_peers(works, folder, 1, threads, options.repeats)
 
@@ -75,7 +80,7 @@ def deployed_rows(name: str, folder: Path, threads: int, options: argparse.Names
 def batch_rows(name: str, folder: Path, threads: int, options: argparse.Namespace) -> Iterator[Row]:
     """Both widths against every peer, several prompts at once."""
     works = [f"{name} batch {BATCH} {bits}-bit" for bits in (8, 4)]
-    works = [work for work in works if options.only in work]
+    works = [work for work in works if asked(work, options)]
     if works:
         yield from _against_peers(works, folder, BATCH, threads, options.repeats)
 
@@ -111,7 +116,7 @@ def _row(work: str, threads: int, peer: str, ours: list[float], theirs: list[flo
 def torch_rows(name: str, folder: Path, threads: int, options: argparse.Namespace) -> Iterator[Row]:
     """The torch path: decoding and prefill against transformers, and the cache against reading everything again."""
     settings = f"{threads} thread{'s' if threads > 1 else ''}"
-    wanted = {work for work in _names(name) if options.only in work}
+    wanted = {work for work in _names(name) if asked(work, options)}
     if not wanted & {f"{name} {kind}" for kind in ("torch", "torch prefill", "torch cache")}:
         return
     ours, theirs = Ours(folder, threads=threads, through_torch=True), Transformers(folder, threads=threads)
@@ -128,7 +133,7 @@ def torch_rows(name: str, folder: Path, threads: int, options: argparse.Namespac
             "cached": _timed(ours, ids, 512),
             "recomputed": lambda: _recomputed(ours, ids, 512),
         }
-        found = interleaved(runs, repeats=options.repeats)
+        found = interleaved(runs, repeats=1)
         said = f"{settings}, {PROMPT} + 512 tokens"
         yield compared(f"{name} torch cache", said, "recomputing", found["cached"], found["recomputed"], unit="s")
 

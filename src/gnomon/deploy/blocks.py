@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 Floats = npt.NDArray[np.float32]
 
@@ -14,7 +16,7 @@ _MIDDLE = {4: 8, 8: 128}  # the stored number that stands for 0
 _SIZES = {4: (32, 16), 8: (64, 32, 16)}  # of 8 bits 64 measured a tenth faster than 32; of 4 it loses too much
 _TRIED = (1.0, 1.15, 1.05, 0.95, 0.88, 0.8, 0.72, -1.05)  # of the plain scale; the last turns the range around
 _ROWS = 64
-_LEAST, _TINY = 1e-6, np.float32(1e-30)
+_LEAST, _TINY = 1e-6, 1e-30
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def to_blocks(weight: Floats, *, bits: int, importance: Floats | None = None) ->
         raise ValueError(f"{weight.shape[1]} columns do not make up whole blocks")
     stored = np.empty((len(weight), weight.shape[1] // size, size), np.uint8)
     scales = np.empty(stored.shape[:2], np.float32)
-    weights = None if importance is None else importance.reshape(-1, size) + _LEAST * importance.mean()
+    weights = None if importance is None else importance.reshape(-1, size) + np.float32(_LEAST * importance.mean())
     for start in range(0, len(weight), _ROWS):  # a part of the rows at a time, which stays in the processor's cache
         rows = slice(start, start + _ROWS)
         cut = weight[rows].reshape(-1, *stored.shape[1:])
@@ -92,21 +94,30 @@ def _end_to_end(cut: Floats, bits: int) -> Floats:
 
 
 def _least_error(cut: Floats, bits: int, weights: Floats) -> Floats:
-    """The best of some scales of blocks [..., n, size], each error weighing by `weights` [n, size]."""
-    plain = _end_to_end(cut, bits)
-    best, least = plain, np.full(plain.shape, np.inf, np.float32)
+    """The best of some scales of blocks [..., n, size], errors weighing by `weights` [n, size]. In torch, many times
+    as quick as numpy."""
+    numbers, weighing = torch.from_numpy(cut), torch.from_numpy(weights)
+    weighed = numbers * weighing
+    plain = torch.from_numpy(_end_to_end(cut, bits))
+    best, least = plain, torch.full_like(plain, torch.inf)
     for share in _TRIED:
-        scales = plain * np.float32(share)
-        numbers = _rounded(cut, scales, bits)
-        # The scale that fits these numbers best, and the numbers that are nearest then.
-        squares = np.einsum("...s,...s,...s->...", weights, numbers, numbers)
-        fitted = np.einsum("...s,...s,...s->...", weights, cut, numbers) / np.maximum(squares, _TINY)
-        scales = np.where(fitted == 0, scales, fitted)
-        lost = cut - _rounded(cut, scales, bits) * scales[..., None]
-        error = np.einsum("...s,...s,...s->...", weights, lost, lost)
+        scales = plain * share
+        nearest = _nearest(numbers, scales, bits)
+        # The scale that fits these whole numbers best, and the numbers that are nearest then.
+        fitted = (weighed * nearest).sum(-1) / (weighing * nearest.square()).sum(-1).clamp_min(_TINY)
+        scales = torch.where(fitted == 0, scales, fitted)
+        lost = torch.addcmul(numbers, _nearest(numbers, scales, bits), scales[..., None], value=-1)
+        error = lost.square_().mul_(weighing).sum(-1)
         better = error < least
-        best, least = np.where(better, scales, best), np.where(better, error, least)
-    return best
+        best, least = torch.where(better, scales, best), torch.where(better, error, least)
+    found: Floats = best.numpy()
+    return found
+
+
+def _nearest(numbers: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """As `_rounded`."""
+    middle = _MIDDLE[bits]
+    return (numbers / scales[..., None]).round_().clamp_(-middle, middle - 1)
 
 
 def _rounded(cut: Floats, scales: Floats, bits: int) -> Floats:
