@@ -117,3 +117,9 @@ def test_missing_files_empty_folders_and_no_paths_are_refused(tmp_path):
             list(d.documents(paths))
     with pytest.raises(GnomonError, match="separator"):
         list(d.documents([write(tmp_path / "a.txt", "a")], separator=""))
+
+
+def test_a_separator_typed_in_a_shell_means_what_it_means_in_code() -> None:
+    typed = ("\\n", "\\n\\n", "\\t", "\n", "<|endoftext|>", "")
+    assert [d.typed_separator(one) for one in typed] == ["\n", "\n\n", "\t", "\n", "<|endoftext|>", ""]
+    assert d.typed_separator(None) is None

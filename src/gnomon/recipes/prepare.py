@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from gnomon.errors import GnomonError
 from gnomon.recipes.tokenizer import open_tokenizer
 from gnomon.reporting.console import Console
-from gnomon.text.documents import text_size
+from gnomon.text.documents import text_size, typed_separator
 from gnomon.text.prepare import Layout, prepare
 from gnomon.text.shards import TokenData
 
@@ -91,7 +91,7 @@ def run(config: Config, console: Console | None = None) -> PrepareResult:
     if config.valid and set(config.valid) & set(config.text):
         raise GnomonError("a file is to be trained on and validated on", "name different files with --valid")
     layout = Layout(
-        separator=config.separator,
+        separator=typed_separator(config.separator),
         text_field=config.text_field,
         encoding=config.encoding,
         valid_share=config.valid_share,

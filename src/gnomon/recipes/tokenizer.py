@@ -13,7 +13,7 @@ from rich.table import Table
 from gnomon.errors import GnomonError
 from gnomon.reporting.console import Console
 from gnomon.runs import resolve_model
-from gnomon.text.documents import documents
+from gnomon.text.documents import documents, typed_separator
 from gnomon.text.tokenizer import Tokenizer
 from gnomon.text.tokenizer_compare import Compared, compare
 from gnomon.text.tokenizer_training import save, train
@@ -122,7 +122,7 @@ def run_train(config: TrainConfig, console: Console | None = None) -> TrainResul
             kind=config.kind,
             size=config.size,
             lowercase=config.lowercase,
-            separator=config.separator,
+            separator=typed_separator(config.separator),
             text_field=config.text_field,
             encoding=config.encoding,
         )

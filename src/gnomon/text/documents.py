@@ -47,6 +47,15 @@ def documents(
             yield from (part for part in parts if part.strip())
 
 
+def typed_separator(text: str | None) -> str | None:
+    """A separator as typed in a shell, where \\n, \\r and \\t are two characters each and mean one."""
+    if text is None:
+        return None
+    for typed, meant in (("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")):
+        text = text.replace(typed, meant)
+    return text
+
+
 def text_files(paths: Sequence[Path | str]) -> list[Path]:
     """The files that `paths` name; a folder gives its .txt, .md and .jsonl files, plain or .gz, at any depth."""
     if not paths:
