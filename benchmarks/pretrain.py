@@ -32,7 +32,7 @@ MORE_TIME = 1.2  # of the peer's, for the row on what is reached in the end
 
 QUICK_STANDARD: dict[str, Any] = {"preset": "standard", "depth": 2, "context": 64, "steps": 170, "batch_tokens": 1536}
 QUICK_FAST: dict[str, Any] = {"preset": "fast", "depth": 1, "context": 64, "steps": 75, "batch_tokens": 1536}
-LONG_FAST: dict[str, Any] = {"preset": "fast", "depth": 4, "context": 128, "steps": 700, "batch_tokens": 2048}
+LONG_FAST: dict[str, Any] = {"preset": "fast", "depth": 4, "context": 128, "steps": 650, "batch_tokens": 2048}
 WIDTH = Parts(hidden_size=128)  # the peer's
 
 

@@ -18,6 +18,7 @@ from gnomon.errors import GnomonError, require
 from gnomon.formats.modeldir import gnomon_section, read_config
 from gnomon.measure.language import LanguageQuality, Passage, language_quality, passages, sliding_windows
 from gnomon.measure.uncertainty import Interval
+from gnomon.recipes.language_models import is_gguf, open_model
 from gnomon.reporting.console import Console
 from gnomon.runs import resolve_model
 from gnomon.text.documents import documents
@@ -87,12 +88,7 @@ class LanguageResult:
 
 def is_language_model(name: str) -> bool:
     """Whether a MODEL argument names a language model, causal or masked."""
-    config = read_config(resolve_model(name))
-    kind = (gnomon_section(config).get("head") or {}).get("kind")
-    if kind is not None:
-        return bool(kind != "label")
-    architectures = [str(item) for item in config.get("architectures") or ()]
-    return any(item.endswith((*_CAUSAL, _MASKED)) for item in architectures)
+    return _kind(name) != "label"
 
 
 def evaluate_language(
@@ -107,45 +103,85 @@ def evaluate_language(
     measured = []
     for name in models:
         with console.stage(f"measure {name}"):
-            measured.append(_measure(name, text, context, stride, encoding, threads, seed))
+            measure = _measure_masked if _kind(name) == "masked_language" else _measure_causal
+            measured.append(measure(_Asked(name, text, context, stride, encoding, threads, seed, console)))
     return LanguageResult(tuple(measured))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One model, and how it is to be measured."""
+
+    name: str
+    text: Path
+    context: int | None
+    stride: int | None
+    encoding: str | None
+    threads: int | None
+    seed: int
+    console: Console
+
+    def reading(self, limit: int | None) -> tuple[int, int]:
+        """Context and stride for a model that reads at most `limit` tokens."""
+        if self.context is not None and limit is not None and self.context > limit:
+            raise GnomonError(
+                f"the context is {self.context}, and {self.name} reads at most {limit} tokens", "give a smaller one"
+            )
+        context = self.context or limit or _DEFAULT_CONTEXT
+        stride = self.stride or max(1, context // 2)
+        if not 1 <= stride < context:
+            raise GnomonError(f"the stride is {stride} and the context {context}", "give a stride from 1 to below it")
+        return context, stride
+
+    def measured(self, scored: Sequence[Passage], context: int, stride: int, *, masked: bool) -> Measured:
+        """The result, refused where nothing was scored or a score is no number."""
+        if not any(passage.tokens for passage in scored):
+            raise GnomonError(f"{self.text} holds no token to score", "give a text of a few words at least")
+        if not all(np.isfinite(passage.log_probability) for passage in scored):
+            raise GnomonError(
+                f"{self.name} gives scores that are no numbers", "its weights are damaged: gnomon info MODEL"
+            )
+        return Measured(self.name, language_quality(scored, seed=self.seed), context, stride, masked)
+
+
+def _kind(name: str) -> str:
+    """The kind of a model's head: label, language or masked_language."""
+    if is_gguf(name):
+        return "language"
+    config = read_config(resolve_model(name))
+    kind = (gnomon_section(config).get("head") or {}).get("kind")
+    if kind is not None:
+        return str(kind)
+    architectures = [str(item) for item in config.get("architectures") or ()]
+    if any(item.endswith(_CAUSAL) for item in architectures):
+        return "language"
+    return "masked_language" if any(item.endswith(_MASKED) for item in architectures) else "label"
 
 
 def _shown(interval: Interval) -> str:
     return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def _measure(
-    name: str, text: Path, context: int | None, stride: int | None, encoding: str | None, threads: int | None, seed: int
-) -> Measured:
-    require("torch", extra="train", purpose=name)
+def _measure_causal(asked: _Asked) -> Measured:
+    model = open_model(asked.name, threads=asked.threads, console=asked.console)
+    context, stride = asked.reading(model.stepper.max_length)
+    texts = documents([asked.text], encoding=asked.encoding)
+    scored = list(_passages(model.stepper, model.tokenizer, texts, context, stride))
+    return asked.measured(scored, context, stride, masked=False)
+
+
+def _measure_masked(asked: _Asked) -> Measured:
+    require("torch", extra="train", purpose=asked.name)
     import torch
 
     from gnomon.models.folders import load_language_model
-    from gnomon.models.stepper import TorchStepper
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    model = load_language_model(resolve_model(name)).eval()
-    limit = model.backbone.max_positions
-    if context is not None and limit is not None and context > limit:
-        raise GnomonError(f"the context is {context}, and {name} reads at most {limit} tokens", "give a smaller one")
-    context = context or limit or _DEFAULT_CONTEXT
-    stride = stride or max(1, context // 2)
-    if not 1 <= stride < context:
-        raise GnomonError(f"the stride is {stride} and the context {context}", "give a stride from 1 to below it")
-    texts = documents([text], encoding=encoding)
-    masked = not model.backbone.causal
-    if masked:
-        scored = list(_masked_passages(model, texts, context))
-    else:
-        scored = list(_passages(TorchStepper(model), model.tokenizer, texts, context, stride))
-    if not any(passage.tokens for passage in scored):
-        raise GnomonError(f"{text} holds no token to score", "give a text of a few words at least")
-    bad = next((passage for passage in scored if not np.isfinite(passage.log_probability)), None)
-    if bad is not None:
-        raise GnomonError(f"{name} gives scores that are no numbers", "its weights are damaged: gnomon info MODEL")
-    return Measured(name, language_quality(scored, seed=seed), context, stride, masked)
+    if asked.threads is not None:
+        torch.set_num_threads(asked.threads)
+    model = load_language_model(resolve_model(asked.name)).eval()
+    context, _ = asked.reading(model.backbone.max_positions)
+    texts = documents([asked.text], encoding=asked.encoding)
+    return asked.measured(list(_masked_passages(model, texts, context)), context, context, masked=True)
 
 
 def _passages(
