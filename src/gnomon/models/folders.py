@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from gnomon.errors import GnomonError, did_you_mean
-from gnomon.formats import files
 from gnomon.formats.arrays import LazyArrays
-from gnomon.formats.modeldir import ModelDir, label_names, read_model_dir, resolve
+from gnomon.formats.modeldir import ModelDir, end_ids, label_names, read_model_dir, resolve
 from gnomon.models.base import Backbone, HeadConfig, LoadReport, Model
 from gnomon.models.families import FAMILIES, family_named, parse_fields
 from gnomon.models.heads import HEADS, AnyHeadConfig
@@ -121,7 +120,7 @@ def read_folder(path: Path | str, *, kind: str | None = None) -> Folder:
         head=head,
         labels=() if all(_PLACEHOLDER.fullmatch(name) for name in labels) else labels,
         max_length=_max_length(section, where=where),
-        end_ids=_end_ids(stored),
+        end_ids=end_ids(stored.path, stored.config),
         arrays=arrays,
         foreign_heads=heads,
         strangers=body,
@@ -145,15 +144,6 @@ def _max_length(section: Mapping[str, Any], *, where: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise GnomonError(f"{where}: max_length is {value!r}", "expected a whole number above 0")
     return value
-
-
-def _end_ids(stored: ModelDir) -> tuple[int, ...]:
-    """What generation_config.json, or else config.json, calls the end of a text."""
-    beside = stored.path / "generation_config.json"
-    generation = files.read_json(beside) if beside.exists() else {}
-    value = generation.get("eos_token_id", stored.config.get("eos_token_id")) if isinstance(generation, dict) else None
-    values = value if isinstance(value, list) else [value]
-    return tuple(token for token in values if isinstance(token, int) and not isinstance(token, bool) and token >= 0)
 
 
 def load_model(
