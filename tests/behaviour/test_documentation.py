@@ -20,6 +20,10 @@ TINY = {
     "frontier": "--student static --tune.epochs 1 --distil.copies 0 --distil.epochs 1",
     "tune": "--epochs 1",
     "distill": "--copies 0 --epochs 1",
+    "vectors train": "--size 16 --epochs 1 --threads 1",
+    "pretrain": "--depth 1 --context 32 --steps 3 --batch-tokens 256 --threads 1",
+    "export": "--threads 1",
+    "generate": "--max-new-tokens 8",
 }
 
 
@@ -32,11 +36,12 @@ def commands(readme: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, demo_questions: Path, minilm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a data.csv of a few hundred questions, and the teacher as DIR."""
+    """An empty folder with a data.csv of a few hundred questions, all as lines of corpus.txt, and the teacher as DIR."""
     with (tmp_path / "data.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("text", "label"))
         writer.writerows((example.text, example.label) for example in questions().examples[:400])
+    (tmp_path / "corpus.txt").write_text("\n".join(questions().texts), encoding="utf-8")
     (tmp_path / "DIR").symlink_to(minilm_folder)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -57,7 +62,7 @@ def test_the_commands_and_the_python_of_the_readme_run(folder: Path, capsys: pyt
     for line in commands(READMES[0]):
         words = shlex.split(line)[1:]
         if "--resume" not in words:
-            words += shlex.split(TINY.get(words[0], ""))
+            words += shlex.split(TINY.get(" ".join(words[:2]), TINY.get(words[0], "")))
         if words[0] == "frontier" and "--resume" not in words:
             words += ["--threads", "1"]
         code = run(words)
