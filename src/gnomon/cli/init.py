@@ -18,8 +18,8 @@ from gnomon.reporting.console import Console
 class Config:
     """Write a commented TOML file with every setting of a command, its meaning and its default."""
 
-    command: str
-    """The command to configure, for instance frontier."""
+    command: tuple[str, ...]
+    """The command to configure, for instance frontier, or vectors train."""
     _: KW_ONLY
     out: Path | None = None
     """The file to write. Default: standard output."""
@@ -46,11 +46,12 @@ class InitResult:
 def run(config: Config, console: Console | None = None) -> InitResult:
     """Write or return the TOML; refuses to replace a file unless asked."""
     commands = {command.name: command for command in COMMANDS if command.name != "init"}
-    if config.command not in commands:
-        raise GnomonError(f"there is no command {config.command!r}", did_you_mean(config.command, commands))
-    command = commands[config.command]
+    name = " ".join(config.command)
+    if name not in commands:
+        raise GnomonError(f"there is no command {name!r} to configure", did_you_mean(name, commands))
+    command = commands[name]
     settings = getattr(importlib.import_module(command.module), command.settings)
-    text = commented_toml(settings, title=f"gnomon {config.command} --config THIS_FILE")
+    text = commented_toml(settings, title=f"gnomon {name} --config THIS_FILE")
     if config.out is not None:
         if config.out.exists() and not config.overwrite:
             raise GnomonError(f"{config.out} exists", "name another file, or give --overwrite")
