@@ -175,23 +175,24 @@ def watch():
         peak = max(peak, int(fields["RssAnon"].split()[0]))
         time.sleep(0.02)
 threading.Thread(target=watch, daemon=True).start()
-train(sys.argv[1:-1], min_count=50, epochs=1, threads=1, out=sys.argv[-1])
+train(sys.argv[1:-2], min_count=int(sys.argv[-2]), epochs=1, threads=1, out=sys.argv[-1])
 print(peak / 1024)
 """
 
 
 def memory_row(text: Path, folder: Path) -> Row:
-    """The highest RssAnon of a training process on the text once and ten times over."""
+    """The highest RssAnon of a training process on the text once and ten times over, with the same vocabulary."""
 
     def peak(copies: int) -> float:
+        arguments = [*[str(text)] * copies, str(MIN_COUNT * copies), str(folder / f"memory-{copies}")]
         out = subprocess.run(
-            [sys.executable, "-c", MEMORY, *[str(text)] * copies, str(folder / f"memory-{copies}")],
+            [sys.executable, "-c", MEMORY, *arguments],
             check=True, capture_output=True, text=True,
         )  # fmt: skip
         return float(out.stdout)
 
     ten, one = peak(10), peak(1)
-    settings = "highest RssAnon, min count 50, skipgram 100, 1 epoch"
+    settings = "highest RssAnon, min count 5 for one and 50 for ten, skipgram 100, 1 epoch"
     return compared("memory of ten copies", settings, "the text once", [ten], [one], unit="MB")
 
 
