@@ -36,7 +36,7 @@ def commands(readme: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, demo_questions: Path, minilm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a data.csv of a few hundred questions, all as lines of corpus.txt, and the teacher as DIR."""
+    """A folder with a data.csv of a few hundred questions, all as lines of corpus.txt, and the teacher as DIR."""
     with (tmp_path / "data.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("text", "label"))
