@@ -99,7 +99,7 @@ def _stream(
     stepper: Stepper, tokenizer: Tokenizer, rows: Sequence[list[int]], streams: Sequence[int], settings: Settings
 ) -> Iterator[Piece]:
     texts = [TextStream(tokenizer, prompt=row, stop=settings.stop) for row in rows]
-    end_ids = settings.end_ids if settings.end_ids is not None else _end_ids(tokenizer)
+    end_ids = settings.end_ids if settings.end_ids is not None else tokenizer.end_ids
     released: dict[int, str] = {}
 
     def stopped(row: int, token: int) -> bool:
@@ -147,11 +147,6 @@ def prompt_ids(tokenizer: Tokenizer, prompt: str | Sequence[int]) -> list[int]:
     if first is None:
         raise GnomonError("the prompt is empty, and the tokenizer has no token to begin with", "give some text")
     return [first]
-
-
-def _end_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    end = tokenizer.eos_id if tokenizer.eos_id is not None else tokenizer.sep_id
-    return frozenset() if end is None else frozenset({end})
 
 
 def _joined(prompt: Sequence[int], pieces: Sequence[Piece]) -> Generation:

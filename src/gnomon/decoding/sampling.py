@@ -23,9 +23,9 @@ _COLDEST = 1e-6  # colder than this nothing but the best token has a chance that
 _FIRST_NUCLEUS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen. `temperature` 0 takes the best one (greedy); the rest is off by default.
+    """How the next token is chosen; all but the likeliest is off by default.
 
     `repetition_penalty` divides positive scores of generated tokens and multiplies negative ones (Keskar et al. 2019,
     CTRL); `frequency_penalty` is subtracted once for each time a token was generated, `presence_penalty` once if at
@@ -34,13 +34,21 @@ class Sampling:
     """
 
     temperature: float = 0.0
+    """0 takes the likeliest token (greedy); 1 draws by the model's own probabilities, more is wilder."""
     top_k: int = 0
+    """Draw from so many of the likeliest tokens; 0: all."""
     top_p: float = 1.0
+    """Draw from the fewest tokens that together have this probability."""
     min_p: float = 0.0
+    """Draw from tokens at least this share as likely as the likeliest."""
     repetition_penalty: float = 1.0
+    """Above 1: tokens that were generated before become less likely (the prompt does not count)."""
     frequency_penalty: float = 0.0
+    """Taken from a token's score for each time it was generated."""
     presence_penalty: float = 0.0
+    """Taken from a token's score once it was generated."""
     seed: int = 0
+    """The same seed gives the same text."""
 
     def __post_init__(self) -> None:
         for name, good, expected in (

@@ -61,6 +61,11 @@ class LoadReport:
     missing: tuple[str, ...]
 
 
+def named_tap(taps: Taps, name: str) -> Callable[[Tensor], None]:
+    """What shows a tensor to `taps` under a name."""
+    return lambda seen: taps(name, seen)
+
+
 class Backbone(nn.Module):
     """Ids to hidden vectors. A family is a subclass, its frozen config, and a line in `families.py`.
 
@@ -152,8 +157,7 @@ class Model(nn.Module):
         self.tokenizer = tokenizer
         self.labels = tuple(labels)
         self.max_length = max_length
-        ends = (tokenizer.eos_id, tokenizer.sep_id)
-        self.end_ids: tuple[int, ...] = next(((token,) for token in ends if token is not None), ())
+        self.end_ids: tuple[int, ...] = tokenizer.end_ids
         """The tokens by which a language model ends a text."""
         self.load_report = LoadReport((), ())
 

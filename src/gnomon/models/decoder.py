@@ -8,7 +8,7 @@ Tensor names: `tokens.weight`, `positions.weight` (learned positions), `ngrams.t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gnomon.errors import GnomonError, did_you_mean
-from gnomon.models.base import Backbone, Output, Taps
+from gnomon.models.base import Backbone, Output, Taps, named_tap
 from gnomon.nn.decoder_block import DecoderBlock
 from gnomon.nn.embeddings import NgramEmbedding, refuse_long_texts
 from gnomon.nn.feedforward import FeedForward, GatedFeedForward
@@ -150,7 +150,7 @@ class DecoderBackbone(Backbone):
         if taps is not None:
             taps("embeddings", x)
         for index, layer in enumerate(self.layers):
-            see = None if taps is None else _named(taps, f"layers.{index}.attention")
+            see = None if taps is None else named_tap(taps, f"layers.{index}.attention")
             x = layer(x, readings[index], memory=memories[index], see_weights=see)
             if taps is not None:
                 taps(f"layers.{index}", x)
@@ -261,7 +261,3 @@ def _formula(config: DecoderConfig) -> PositionTable | None:
 
 def _sum(bias: Tensor | None, slopes: Tensor | None) -> Tensor | None:
     return slopes if bias is None else bias if slopes is None else bias + slopes
-
-
-def _named(taps: Taps, name: str) -> Callable[[Tensor], None]:
-    return lambda weights: taps(name, weights)

@@ -7,12 +7,11 @@ Tensor names: `embeddings.{tokens,positions,segments}.weight`, `embeddings.norm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gnomon.models.base import Backbone, Output, Taps, refuse_state
+from gnomon.models.base import Backbone, Output, Taps, named_tap, refuse_state
 from gnomon.nn.block import Block
 from gnomon.nn.embeddings import TransformerEmbeddings
 from gnomon.nn.init import init_transformer
@@ -125,10 +124,6 @@ class EncoderBackbone(Backbone):
             if taps is None:
                 x = layer(x, bias=bias, first_only=first_only and index == last)
             else:
-                x = layer(x, bias=bias, see_weights=_named(taps, f"layers.{index}.attention"))
+                x = layer(x, bias=bias, see_weights=named_tap(taps, f"layers.{index}.attention"))
                 taps(f"layers.{index}", x)
         return x if self.final_norm is None else self.final_norm(x)
-
-
-def _named(taps: Taps, name: str) -> Callable[[Tensor], None]:
-    return lambda weights: taps(name, weights)

@@ -6,13 +6,12 @@ of layer 0), `layers.N.feedforward.{gate_up,down}.*`, `layers.N.feedforward_norm
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from gnomon.errors import GnomonError
-from gnomon.models.base import Backbone, Output, Taps, refuse_state
+from gnomon.models.base import Backbone, Output, Taps, named_tap, refuse_state
 from gnomon.nn.decoder_block import DecoderBlock
 from gnomon.nn.feedforward import GatedFeedForward
 from gnomon.nn.grouped_attention import GroupedAttention, Reading
@@ -112,7 +111,7 @@ class ModernEncoderBackbone(Backbone):
             taps("embeddings", x)
         readings = {local: self._reading(x, mask, documents, local=local) for local in set(self.config.local_layers)}
         for index, (layer, local) in enumerate(zip(self.layers, self.config.local_layers, strict=True)):
-            see = None if taps is None else _named(taps, f"layers.{index}.attention")
+            see = None if taps is None else named_tap(taps, f"layers.{index}.attention")
             x = layer(x, readings[local], see_weights=see)
             if taps is not None:
                 taps(f"layers.{index}", x)
@@ -154,7 +153,3 @@ def _block(config: ModernEncoderConfig, *, first: bool) -> DecoderBlock:
         norm_bias=config.norm_bias,
         attention_norm=not first,
     )
-
-
-def _named(taps: Taps, name: str) -> Callable[[Tensor], None]:
-    return lambda weights: taps(name, weights)

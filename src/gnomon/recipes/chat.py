@@ -61,7 +61,6 @@ class ChatResult:
 def run(config: Config, console: Console | None = None) -> ChatResult:
     """Hold the conversation. Raises GnomonError without a chat template, and for a message beyond the context."""
     console = console or Console(quiet=True)
-    config.sampling()
     opened = open_model(config.model, threads=config.threads, console=console)
     model = replace(opened, stepper=ResumingStepper(opened.stepper))
     template = chat_template(model.tokenizer, model.path)

@@ -121,7 +121,6 @@ def run(config: Config, console: Console | None = None) -> GenerateResult | Scor
             "beam search looks for one likeliest text: it goes with no --temperature, --samples or probabilities",
             "leave out --num-beams, or those",
         )
-    config.sampling()  # refuses settings before the model is opened
     texts = _texts(config, console)
     model = open_model(config.model, threads=config.threads, console=console)
     rows = [prompt_ids(model.tokenizer, text) for text in texts]
@@ -174,10 +173,8 @@ def _streamed(model: LanguageModel, row: Sequence[int], settings: Settings) -> G
 def _searched(model: LanguageModel, rows: Sequence[Sequence[int]], config: Config) -> tuple[Generation, ...]:
     """The best continuation that beam search finds of each prompt."""
     ends = end_ids(model)
-    if ends is None:
-        ends = frozenset() if model.tokenizer.eos_id is None else frozenset({model.tokenizer.eos_id})
     found = []
-    processors = config.sampling().processors()
+    processors = config.processors()
     for row in rows:
         best = beam_search(
             model.stepper,

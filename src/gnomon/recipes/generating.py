@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 from gnomon.decoding.generate import Settings
 from gnomon.decoding.sampling import Sampling
@@ -12,46 +12,16 @@ from gnomon.runtime.generator import LanguageModel
 _NEW_TOKENS = 256
 
 
-@dataclass(frozen=True)
-class GenerationSettings:
-    """How the next token is chosen, and when a text ends."""
+@dataclass(frozen=True, kw_only=True)
+class GenerationSettings(Sampling):
+    """How the next token is chosen, and when a text ends. Raises GnomonError for a value out of its range."""
 
-    _: KW_ONLY
     max_new_tokens: int | None = None
     """Tokens to generate at most. Default: 256, or what the context leaves."""
-    temperature: float = 0.0
-    """0 takes the likeliest token (greedy); 1 draws by the model's own probabilities, more is wilder."""
-    top_k: int = 0
-    """Draw from so many of the likeliest tokens; 0: all."""
-    top_p: float = 1.0
-    """Draw from the fewest tokens that together have this probability."""
-    min_p: float = 0.0
-    """Draw from tokens at least this share as likely as the likeliest."""
-    repetition_penalty: float = 1.0
-    """Above 1: tokens that were generated before become less likely (the prompt does not count)."""
-    frequency_penalty: float = 0.0
-    """Taken from a token's score for each time it was generated."""
-    presence_penalty: float = 0.0
-    """Taken from a token's score once it was generated."""
-    seed: int = 0
-    """The same seed gives the same text."""
     stop: tuple[str, ...] = ()
     """Strings that end a text."""
     threads: int | None = None
     """Threads of the model. Default: as measured when it was exported."""
-
-    def sampling(self) -> Sampling:
-        """How tokens are chosen. Raises GnomonError for a value out of its range."""
-        return Sampling(
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            min_p=self.min_p,
-            repetition_penalty=self.repetition_penalty,
-            frequency_penalty=self.frequency_penalty,
-            presence_penalty=self.presence_penalty,
-            seed=self.seed,
-        )
 
 
 def settings_for(
@@ -65,7 +35,7 @@ def settings_for(
     """The settings of the decoding loops for these prompts."""
     return Settings(
         max_new_tokens=new_tokens(given, model, prompts),
-        sampling=given.sampling(),
+        sampling=given,
         stop=given.stop,
         end_ids=end_ids(model),
         runners_up=runners_up,
@@ -73,9 +43,9 @@ def settings_for(
     )
 
 
-def end_ids(model: LanguageModel) -> Collection[int] | None:
-    """The tokens that end a text: the model's, None for the tokenizer's own."""
-    return frozenset(model.end_ids) or None
+def end_ids(model: LanguageModel) -> Collection[int]:
+    """The tokens that end a text: the model's, or else the tokenizer's own."""
+    return model.end_ids or model.tokenizer.end_ids
 
 
 def new_tokens(given: GenerationSettings, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> int:

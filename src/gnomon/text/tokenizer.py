@@ -141,6 +141,11 @@ class Tokenizer:
         return self._special.ids.get("eos")
 
     @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The token by which a text ends, alone: `eos_id`, or else `sep_id`; empty where the tokenizer has neither."""
+        return next(((token,) for token in (self.eos_id, self.sep_id) if token is not None), ())
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """Ids of all special tokens, the unknown token among them."""
         return self._special.special_ids
