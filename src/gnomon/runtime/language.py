@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnxruntime
 from onnxruntime import OrtValue
 
+from gnomon.decoding.loop import log_softmax
 from gnomon.decoding.stepper import Floats, Ids, Mask
 from gnomon.errors import GnomonError
 from gnomon.runtime.session import open_session
@@ -75,7 +76,9 @@ class OnnxStepper:
             for start in range(0, length - 1, _PIECE):
                 stop = min(start + _PIECE, length - 1)
                 logits = alone.read(ids[row, start:stop])
-                scores[row, start + 1 : stop + 1] = _log_probabilities(logits, ids[row, start + 1 : stop + 1])
+                scores[row, start + 1 : stop + 1] = log_softmax(logits)[
+                    np.arange(stop - start), ids[row, start + 1 : stop + 1]
+                ]
         return scores
 
     def reorder(self, rows: Ids) -> None:
@@ -263,12 +266,3 @@ class _Call:
             inputs["ngrams"][:] = ngrams
         self._graph.session.run_with_iobinding(self._binding)
         return self._logits
-
-
-def _log_probabilities(logits: npt.NDArray[np.float32], ids: Ids) -> npt.NDArray[np.float64]:
-    """Of each of ids [T] under the scores [T, V] before it."""
-    highest = logits.max(axis=1, keepdims=True)
-    total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
-    chosen = logits[np.arange(len(ids)), ids].astype(np.float64)
-    found: npt.NDArray[np.float64] = chosen - highest[:, 0] - np.log(total)
-    return found
