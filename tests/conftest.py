@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from gnomon.cli.main import run
 
 
 def _package_file(package: str, relative: str) -> Path:
@@ -67,3 +69,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command line that must be refused; gives what it said."""
+
+    def call(*words: object) -> str:
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        said = capsys.readouterr().err
+        assert code == 2, said
+        assert "error:" in said
+        assert "Traceback" not in said
+        return " ".join(said.split())
+
+    return call

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from families import WORDS, small_tokenizer
+from gnomon.decoding.loop import decode
+from gnomon.decoding.sampling import Sampling
+from gnomon.decoding.stepper import Stepper
 from gnomon.models.base import Model
 from gnomon.models.families import FAMILIES
 from gnomon.models.heads import LanguageHeadConfig, MaskedLanguageHeadConfig
+from gnomon.recipes import export, generate
 
 CONTEXT = 520
 _SIZES: dict[str, Any] = {"vocab_size": len(WORDS)}
@@ -94,3 +99,28 @@ def some_ids(count: int, *, seed: int = 0) -> list[int]:
     """So many random ids of ordinary tokens."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(5, len(WORDS), (count,), generator=generator).tolist()
+
+
+def greedy(stepper: Stepper, prompts: list[list[int]], count: int, chunk: int | None = None) -> list[list[int]]:
+    """The `count` likeliest tokens after each prompt, read in pieces of `chunk`."""
+    found: list[list[int]] = [[] for _ in prompts]
+    for choices in decode(
+        stepper, prompts, sampling=Sampling(), max_new_tokens=count, end_ids=(), pad_id=0, prefill_chunk=chunk
+    ):
+        for choice in choices:
+            found[choice.row].append(choice.id)
+    return found
+
+
+def exported(folder: Path) -> Path:
+    """The folder beside `folder` that holds its model as a graph of full width."""
+    out = folder.parent / "deployed"
+    export.run(export.Config(model=str(folder), out=out, bits=32, threads=1))
+    return out
+
+
+def generated(model: Path | str, *prompts: str, **settings: object) -> generate.GenerateResult:
+    """What `gnomon generate` answers."""
+    result = generate.run(generate.Config(str(model), prompts, **settings))  # type: ignore[arg-type]
+    assert isinstance(result, generate.GenerateResult)
+    return result

@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.decoding.generate import Settings, generate
-from gnomon.decoding.loop import decode
-from gnomon.decoding.sampling import Sampling
 from gnomon.decoding.stepper import read_prompts
 from gnomon.errors import GnomonError
 from gnomon.models.base import Model
 from gnomon.models.folders import load_language_model
 from gnomon.models.stepper import TorchStepper
-from language_models import CONTEXT, each_language_model, language_model, masked_language_model, some_ids
+from language_models import CONTEXT, each_language_model, greedy, language_model, masked_language_model, some_ids
 from table_stepper import RowStepper
 
 TOLERANCE = {"atol": 1e-4, "rtol": 1e-4}
@@ -30,16 +28,6 @@ def whole(model: Model, ids: list[int]) -> np.ndarray:
     with torch.inference_mode():
         hidden = model.backbone(torch.tensor([ids])).hidden
         return model.head.logits(model.head.features(hidden, None))[0].numpy()
-
-
-def greedy(stepper: TorchStepper, prompts: list[list[int]], count: int, chunk: int | None = None) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in prompts]
-    for choices in decode(
-        stepper, prompts, sampling=Sampling(), max_new_tokens=count, end_ids=(), pad_id=0, prefill_chunk=chunk
-    ):
-        for choice in choices:
-            found[choice.row].append(choice.id)
-    return found
 
 
 @each_language_model

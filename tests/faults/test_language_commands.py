@@ -21,22 +21,6 @@ SMALL = ["--depth", "1", "--context", "16", "--steps", "3", "--batch-tokens", "6
 Refused = Callable[..., str]
 
 
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Run a command line that must be refused; gives what it said."""
-
-    def call(*words: object) -> str:
-        capsys.readouterr()
-        code = run([str(word) for word in words])
-        said = capsys.readouterr().err
-        assert code == 2, said
-        assert "error:" in said
-        assert "Traceback" not in said
-        return " ".join(said.split())
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """text.txt, the tokenizers `bytes` and `other`, tokens `data`, and a model `run`."""

@@ -10,9 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.decoding.loop import decode
-from gnomon.decoding.sampling import Sampling
-from gnomon.decoding.stepper import Stepper, read_prompts
+from gnomon.decoding.stepper import read_prompts
 from gnomon.deploy.blocks import to_blocks
 from gnomon.deploy.decoder import build_decoder, matrices
 from gnomon.deploy.head_padding import PaddedHeads
@@ -20,7 +18,7 @@ from gnomon.errors import GnomonError
 from gnomon.models.base import Model
 from gnomon.models.stepper import TorchStepper
 from gnomon.runtime.language import OnnxStepper
-from language_models import CONTEXT, language_model, some_ids
+from language_models import CONTEXT, greedy, language_model, some_ids
 
 TOLERANCE = {"atol": 2e-4, "rtol": 1e-4}
 EXPORTED = ("rope", "rope-grouped-normed", "rope-yarn", "rope-sliding", "learned", "sinusoidal", "none", "ngrams")
@@ -37,16 +35,6 @@ def deployed(model: Model, *, bits: int = 32) -> OnnxStepper:
     stored = (lambda name: None) if bits == 32 else (lambda name: to_blocks(arrays[name], bits=bits))
     graph = build_decoder(config, model.head_config, arrays, stored=stored)
     return OnnxStepper(graph.SerializeToString(), max_length=CONTEXT)
-
-
-def greedy(stepper: Stepper, prompts: list[list[int]], count: int, chunk: int | None = None) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in prompts]
-    for choices in decode(
-        stepper, prompts, sampling=Sampling(), max_new_tokens=count, end_ids=(), pad_id=0, prefill_chunk=chunk
-    ):
-        for choice in choices:
-            found[choice.row].append(choice.id)
-    return found
 
 
 @each_exported
