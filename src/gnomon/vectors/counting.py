@@ -15,9 +15,14 @@ _ONE = np.uint64(1)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(1099511628211)
 _LONG = np.uint64(1 << 63)
-_SHORT = 7
+_SHORT = np.uint64(7)
 """Bytes of a word that is its own key; longer ones have the top bit set and are compared byte by byte."""
 _LINE_END = 10
+CHUNK = 8
+"""Bytes looked at together."""
+_EACH = np.uint64(0x0101010101010101)
+_HIGH = np.uint64(0x8080808080808080)
+_FIRST_NOT_BLANK = np.uint64(0x2121212121212121)
 
 
 @kernel
@@ -47,42 +52,77 @@ def _blank(data: Any, at: Any) -> Any:
 
 
 @kernel
-def _word_end(data: Any, begin: Any, by_character: Any) -> Any:
-    """Where the word that begins at `begin` ends, and its key: its bytes when it is short, else a hash of them."""
-    key = np.uint64(0)
+def _word_end(data: Any, chunks: Any, begin: Any) -> Any:
+    """Where the word that begins at `begin` ends: eight bytes at a time while they are ASCII, then byte by byte."""
     end = begin
-    size = np.uint64(len(data))
-    while end < size:
-        byte = data[end]
-        if end > begin and ((by_character and (byte & 0xC0) != 0x80) or (not by_character and _blank(data, end) > 0)):
+    while True:
+        chunk = chunks[end]
+        # The lowest byte below 33 gets its top bit set; those above it may, wrongly (Mycroft 1987).
+        blanks = (chunk - _FIRST_NOT_BLANK) & ~chunk & _HIGH
+        before = (blanks & (~blanks + _ONE)) - _ONE  # the bits below that one; all of them where no byte is blank
+        if chunk & _HIGH & before:
             break
-        key = (key << np.uint64(8)) | byte if end - begin < _SHORT else (key ^ byte) * _PRIME
+        if blanks:
+            return end + ((((before & _EACH) * _EACH) >> np.uint64(56)) - _ONE)
+        end += np.uint64(CHUNK)
+    while _blank(data, end) == 0:
         end += _ONE
-    return end, key if end - begin <= _SHORT else key | _LONG
+    return end
 
 
 @kernel
-def _same(data: Any, begin: Any, length: Any, arena: Any, start: Any) -> Any:
-    for place in range(length):  # noqa: SIM110 - numba compiles no generator expression
-        if data[begin + place] != arena[start + place]:
+def _character_end(data: Any, begin: Any) -> Any:
+    """Where the character that begins at `begin` ends: its first byte tells."""
+    first = data[begin]
+    return begin + np.uint64(1 + (first >= 0xC0) + (first >= 0xE0) + (first >= 0xF0))
+
+
+@kernel
+def _key(chunks: Any, begin: Any, length: Any) -> Any:
+    """A short word's bytes, or a hash of a long one's; never 0, for no word has a byte of 0."""
+    whole, key = length >> np.uint64(3), np.uint64(0)
+    for place in range(np.uint64(0), whole, _ONE):
+        key = (key ^ chunks[begin + np.uint64(CHUNK) * place]) * _PRIME
+        key ^= key >> np.uint64(32)
+    key ^= _rest(chunks, begin, length)
+    return key if whole == 0 else key | _LONG
+
+
+@kernel
+def _rest(chunks: Any, begin: Any, length: Any) -> Any:
+    """The bytes of a word after its whole chunks, 0 to 7 of them, as a number."""
+    over = length & np.uint64(CHUNK - 1)
+    return chunks[begin + length - over] & ((_ONE << np.uint64(8) * over) - _ONE)
+
+
+@kernel
+def _same(chunks: Any, begin: Any, length: Any, arena: Any, start: Any, stop: Any) -> Any:
+    """Whether the word at `begin` is the known one of arena[start:stop]."""
+    whole = length >> np.uint64(3)
+    if np.uint64(stop - start) != whole + _ONE or arena[stop - 1] != _rest(chunks, begin, length):
+        return False
+    for place in range(whole):  # noqa: SIM110 - numba compiles no generator expression
+        if chunks[begin + np.uint64(CHUNK) * place] != arena[np.uint64(start) + place]:
             return False
     return True
 
 
 @kernel
 def scan(
-    data: Any, begin: Any, by_character: Any, keys: Any, numbers: Any, starts: Any, arena: Any, counts: Any, words: Any,
-    out: Any,
+    data: Any, chunks: Any, begin: Any, by_character: Any, keys: Any, numbers: Any, starts: Any, arena: Any,
+    counts: Any, words: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """Count the words of `data` (UTF-8) from `begin` on, writing the id of each and -1 at each line end to `out`.
+    """Count the words of a text (UTF-8) from `begin` on, writing the id of each and -1 at each line end to `out`.
 
-    Ids number the words by first appearance; word i's bytes are arena[starts[i]:starts[i + 1]]. `keys` is an open table
-    of words' keys (0: free), `numbers` has their ids at the same places. Returns (place reached, ids written, words
-    known): the place is short of the end when there is no room for a new word.
+    The text ends with white space that `data` has CHUNK - 1 bytes more of; chunks[i] is data[i:i + CHUNK] as a number.
+    Ids number the words by first appearance; word i's chunks, the last filled with 0, are
+    arena[starts[i]:starts[i + 1]]. `keys` is an open table of words' keys (0: free), `numbers` has their ids at the
+    same places. Returns (place reached, ids written, words known): the place is short of the end when there is no room
+    for a new word.
     """
     mask = np.uint64(len(keys) - 1)
     at = np.uint64(begin)
-    size = np.uint64(len(data))
+    size = np.uint64(len(chunks))
     written = np.uint64(0)
     while at < size:
         blank = _blank(data, at)
@@ -92,25 +132,27 @@ def scan(
                 written += _ONE
             at += np.uint64(blank)
             continue
-        end, key = _word_end(data, at, by_character)
+        end = _character_end(data, at) if by_character else _word_end(data, chunks, at)
         length = end - at
+        key = _key(chunks, at, length)
         slot = (key * _GOLDEN) >> np.uint64(32) & mask
         while keys[slot] != 0:
             if keys[slot] == key:
                 if key & _LONG == 0:
                     break
                 word = numbers[slot]
-                if starts[word + 1] - starts[word] == length and _same(data, at, length, arena, starts[word]):
+                if _same(chunks, at, length, arena, starts[word], starts[word + 1]):
                     break
             slot = (slot + _ONE) & mask
         word = numbers[slot]
         if keys[slot] == 0:
-            if words == len(counts) or starts[words] + length > len(arena):
+            start, whole = starts[words], np.int64(length >> np.uint64(3))
+            if words == len(counts) or start + whole >= len(arena):
                 return np.int64(at), np.int64(written), words
-            start = starts[words]
-            for place in range(length):  # an assignment of slices takes 1.7 s longer to compile
-                arena[start + place] = data[at + place]
-            starts[words + 1] = start + length
+            for place in range(whole):  # an assignment of slices takes 1.7 s longer to compile
+                arena[start + place] = chunks[at + np.uint64(CHUNK * place)]
+            arena[start + whole] = _rest(chunks, at, length)
+            starts[words + 1] = start + whole + 1
             keys[slot] = key
             numbers[slot] = words
             word = words

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gnomon.formats.files import explained
-from gnomon.vectors.counting import move_entries, renumber, scan
+from gnomon.vectors.counting import CHUNK, move_entries, renumber, scan
 from gnomon.vectors.source import Source, lines, pieces
 from gnomon.vectors.vocabulary import Vocabulary, most_frequent
 
@@ -84,18 +84,18 @@ class _Words:
         self._keys: Array = np.zeros(0, np.uint64)
         self._numbers: Array = np.zeros(0, np.int32)
         self._starts: Array = np.zeros(0, np.int64)
-        self._arena: Array = np.zeros(0, np.uint8)
+        self._arena: Array = np.zeros(0, np.uint64)
         self._counts: Array = np.zeros(0, np.int64)
-        self._make_room(1 << 15, 1 << 19)
+        self._make_room(1 << 15, 1 << 16)
 
     @property
     def counts(self) -> Array:
         return self._counts[: self._words]
 
     def texts(self, numbers: Array) -> list[str]:
-        arena = self._arena[: self._starts[self._words]].tobytes()
-        starts, ends = self._starts[numbers].tolist(), self._starts[numbers + 1].tolist()
-        return [arena[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+        arena = self._arena[: self._starts[self._words]].astype("<u8").tobytes()
+        starts, ends = ((CHUNK * self._starts[numbers + after]).tolist() for after in (0, 1))
+        return [arena[start:end].rstrip(b"\0").decode() for start, end in zip(starts, ends, strict=True)]
 
     def read(self, source: Source) -> Iterator[Array]:
         held = b""
@@ -107,19 +107,25 @@ class _Words:
         yield self._scan(held + b"\n")
 
     def _scan(self, data: bytes) -> Array:
-        array = np.frombuffer(data, np.uint8)
-        out = np.empty(len(data), np.int32)
+        """The ids of a text's words; between pieces stands white space, or they are of whole characters."""
+        length = len(data)
+        padded = data + b"\n" * (CHUNK - 1)
+        array = np.frombuffer(padded, np.uint8)
+        chunks: Array = np.ndarray(length, "<u8", padded, strides=(1,))
+        out = np.empty(length, np.int32)
         place = written = 0
         while True:
             tables = (self._keys, self._numbers, self._starts, self._arena, self._counts)
-            place, count, self._words = scan(array, place, self._by_character, *tables, self._words, out[written:])
+            place, count, self._words = scan(
+                array, chunks, place, self._by_character, *tables, self._words, out[written:]
+            )
             written += count
-            if place == len(data):
+            if place == length:
                 return out[:written]
-            self._make_room(2 * len(self._counts), max(2 * len(self._arena), len(self._arena) + 2 * len(data)))
+            self._make_room(2 * len(self._counts), 2 * len(self._arena) + length // CHUNK)
 
     def _make_room(self, words: int, size: int) -> None:
-        """Tables for `words` words (a power of two) of `size` bytes in all, with what is known in them."""
+        """Tables for `words` words (a power of two) of `size` chunks in all, with what is known in them."""
         keys, numbers = np.zeros(2 * words, np.uint64), np.zeros(2 * words, np.int32)
         move_entries(self._keys, self._numbers, keys, numbers)
         self._keys, self._numbers = keys, numbers
