@@ -128,8 +128,9 @@ def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Paramete
     hints = typing.get_type_hints(settings)
     fields = sorted(ordered_fields(settings), key=lambda field: bool(field.kw_only))
     positional = [field.name for field in fields if not field.kw_only]
+    texts = field_help(settings)
     if several:
-        text = "; then ".join(field_help(settings)[name].rstrip(".") for name in positional)
+        text = "; then ".join(texts[name].rstrip(".") for name in positional)
         name = " ".join(positional).upper()
         words = Annotated[str, Parameter(name=name, help=f"{text}.")]
         yield inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL, annotation=words)
@@ -137,8 +138,7 @@ def _parameters(settings: type[Any], several: bool) -> Iterator[inspect.Paramete
         if several and not field.kw_only:
             continue
         kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        text = field_help(settings).get(field.name, "")
-        yield _parameter(field.name, kind, hints[field.name], text, _default(field))
+        yield _parameter(field.name, kind, hints[field.name], texts.get(field.name, ""), _default(field))
 
 
 def _parameter(name: str, kind: Any, type_: Any, text: str, default: Any) -> inspect.Parameter:

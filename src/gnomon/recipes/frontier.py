@@ -125,7 +125,7 @@ def run(config: Config, console: Console | None = None) -> FrontierResult:
         out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("frontier", out)
     ) as run_:
         keep_parents(run_, inputs, weights(folder), config.unlabelled, config.vectors)
-        if run_.figures:
+        if run_.figures and (out / "frontier.json").is_file():
             console.say(f"  {out} is finished: nothing is left to do")
             run_.finish(**run_.figures)
             return FrontierResult(out, read_frontier(out), {})
