@@ -13,10 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from gnomon.decoding.stepper import Stepper
-from gnomon.models.folders import load_language_model
-from gnomon.models.stepper import TorchStepper
-from gnomon.runtime.generator import open_language_model
+from gnomon.recipes.language_models import open_model
 
 _silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda level, text, data: None)
 
@@ -34,11 +31,7 @@ class Ours:
 
     def __init__(self, folder: Path, *, threads: int, through_torch: bool = False) -> None:
         self._threads = threads if through_torch else None
-        self.stepper: Stepper
-        if through_torch:
-            self.stepper = TorchStepper(load_language_model(folder))
-        else:
-            self.stepper = open_language_model(folder, threads=threads).stepper
+        self.stepper = open_model(str(folder), threads=threads).stepper
 
     def generate(self, prompts: np.ndarray, count: int) -> np.ndarray:
         """The loop of `gnomon.decoding` without its text."""

@@ -15,7 +15,7 @@ from gnomon.decoding.stepper import read_prompts
 from gnomon.errors import GnomonError
 from gnomon.models.base import Model
 from gnomon.models.folders import load_language_model
-from gnomon.models.stepper import TorchStepper
+from gnomon.models.stepper import TorchStepper, lay_out_for_steps
 from language_models import CONTEXT, each_language_model, greedy, language_model, masked_language_model, some_ids
 from table_stepper import RowStepper
 
@@ -123,6 +123,20 @@ def test_the_cache_holds_one_new_key_and_value_a_step() -> None:
     for memory, before in zip(state.memories, kept, strict=True):
         assert torch.equal(memory._keys[:, :, :2], before), "earlier keys never change"  # type: ignore[attr-defined]
         assert not torch.equal(memory._keys[:, :, 0], memory._keys[:, :, 2]), "one token at two positions"  # type: ignore[attr-defined]
+
+
+@each_language_model
+def test_laid_out_by_columns_a_model_scores_and_saves_the_same(name: str, tmp_path: Path) -> None:
+    model, plain = language_model(name), language_model(name)
+    ids = np.array([some_ids(7), some_ids(7, seed=1)])
+    mask = np.ones_like(ids, dtype=bool)
+    expected = TorchStepper(plain).prefill(ids, mask)
+    np.testing.assert_allclose(
+        TorchStepper(lay_out_for_steps(model)).prefill(ids, mask), expected, atol=1e-5, rtol=1e-5
+    )
+    model.save(tmp_path / "saved")
+    saved = load_language_model(tmp_path / "saved").state_dict()
+    assert all(torch.equal(tensor, saved[key]) for key, tensor in plain.state_dict().items())
 
 
 def test_a_mode_is_left_as_it_was_and_dropout_is_off() -> None:

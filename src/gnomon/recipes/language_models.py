@@ -40,9 +40,9 @@ def open_model(name: str, *, threads: int | None = None, console: Console | None
     if generates(read_config(folder)):
         return open_language_model(folder, threads=threads)
     model = load_through_torch(folder, threads=threads)
-    from gnomon.models.stepper import TorchStepper
+    from gnomon.models.stepper import TorchStepper, lay_out_for_steps
 
-    return LanguageModel(folder, TorchStepper(model), model.tokenizer, model.end_ids)
+    return LanguageModel(folder, TorchStepper(lay_out_for_steps(model)), model.tokenizer, model.end_ids)
 
 
 def load_through_torch(folder: Path, *, threads: int | None) -> Model:
