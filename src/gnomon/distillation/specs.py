@@ -70,7 +70,7 @@ class ConvolutionalOptions:
     """Features of a token vector; at most as many as the teacher's have."""
     channels: int = 128
     """Filters of each width."""
-    kernel_sizes: tuple[int, ...] = (2, 3, 4, 5)
+    kernel_sizes: tuple[int, ...] = (2, 3, 4)
     """Widths, in tokens."""
     num_hidden_layers: int = 1
     """Layers."""
