@@ -166,12 +166,13 @@ class _Decoder:
     def _rows_of_blocks(self, table: Blocks) -> str:
         """Rows of a table of blocks: the same bytes as the output matrix where they are tied."""
         graph = self.graph
-        scales = graph.constant(table.scales[..., None])
+        middles = graph.constant(table.middles[..., None]) if table.bits == 4 else ""
         found = graph.node(
             "GatherBlockQuantized",
             self._packed_table,
             IDS,
-            scales,
+            graph.constant(table.scales[..., None]),
+            middles,
             domain=MICROSOFT,
             bits=table.bits,
             block_size=table.size,
@@ -240,11 +241,13 @@ class _Decoder:
         return self.graph.node("Add", y, self.graph.constant(self._arrays[bias])) if bias in self._arrays else y
 
     def _times_blocks(self, x: str, blocks: Blocks, packed: str) -> str:
+        middles = self.graph.constant(blocks.packed_middles().reshape(-1)) if blocks.bits == 4 else ""
         return self.graph.node(
             "MatMulNBits",
             x,
             packed,
             self.graph.constant(blocks.scales.reshape(-1)),
+            middles,
             domain=MICROSOFT,
             K=blocks.shape[1],
             N=blocks.shape[0],

@@ -8,7 +8,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 
 from gnomon.decoding.logprobs import score_rows
 from gnomon.deploy.blocks import BITS, Blocks, block_size, to_blocks
+from gnomon.deploy.calibration import own_rows, sample_rows
 from gnomon.deploy.decoder import build_decoder, matrices
 from gnomon.deploy.head_padding import PaddedHeads
-from gnomon.deploy.importance import Importance, observe
+from gnomon.deploy.moments import Moments
 from gnomon.errors import GnomonError
 from gnomon.formats import files
 from gnomon.formats.modeldir import gnomon_section, read_config
@@ -37,7 +37,6 @@ PARITY = 1e-3
 
 _FULL = 32
 _NAMES = {32: "onnx/model.onnx", 8: "onnx/model_8bit.onnx", 4: "onnx/model_4bit.onnx"}
-_ROW, _MOST = 128, 4096  # ids of a row, and of all rows, that the loss is measured on
 _TIMED_STEPS = 24
 _NORMAL_95 = 1.96
 _COPIED = (
@@ -89,10 +88,11 @@ def export_language_model(
 ) -> Exported:
     """Write `out`, a folder that `open_language_model` serves without torch, with matrices of 32, 8 or 4 bits.
 
-    `rows` are texts as ids (None: a sample of English): every second one says which columns matter when numbers are
-    rounded to 4 bits, on the others the loss is measured. Parts of the model keep more bits until the perplexity is
-    within `LIMITS`, or above by no more than chance (95 %). `threads` None measures which count is quickest. Raises
-    GnomonError for models that cannot be exported, and for a graph that differs from the torch model.
+    `rows` are texts as ids: every second one says what matrices are multiplied with, which matters when numbers are
+    rounded to 4 bits; on the others the loss is measured. None: what the model itself writes, and a sample of ours.
+    Parts of the model keep more bits until the perplexity is within `LIMITS`, or above by no more than chance (95 %).
+    `threads` None measures which count is quickest. Raises GnomonError for models that cannot be exported, and for a
+    graph that differs from the torch model.
     """
     source = read_folder(folder)
     if not isinstance(source.head, LanguageHeadConfig) or source.family != "decoder":
@@ -103,10 +103,11 @@ def export_language_model(
     model = load_language_model(source.path)
     length = min(max_length or model.max_length, model.max_length)
     reference = TorchStepper(model)
-    seen = [list(row)[:length] for row in (sample_rows(source.path) if rows is None else rows) if len(row) > 1]
-    if not seen:
-        raise GnomonError("there is no text to measure the loss of narrow weights on", "give some with --text")
-    texts = seen if bits >= 8 else seen[1::2] or seen
+    tokenizer = Tokenizer.from_dir(source.path)
+    texts = _given(sample_rows(tokenizer) if rows is None else rows, length)
+    shown: Sequence[Sequence[int]] = ()
+    if bits < 8 and rows is not None:
+        shown, texts = texts[::2], texts[1::2] or texts
     wanted = np.concatenate(score_rows(reference, texts, pad_id=0))
     if not np.isfinite(wanted).all():
         raise GnomonError(
@@ -115,7 +116,10 @@ def export_language_model(
         )
     builder = _Builder(source, source.head, length)
     if bits < 8:
-        builder.importance = observe(model, seen[::2], builder.names)
+        if rows is None:
+            say("the model writes the text by which its weights are rounded")
+            shown = own_rows(reference, tokenizer, max_length=length)
+        builder.moments = Moments(model, shown, builder.names)
     for widths in _ladder(builder.parts, bits):
         data = builder.build(widths)
         loss = _loss(OnnxStepper(data, max_length=length), texts, wanted)
@@ -132,6 +136,14 @@ def export_language_model(
     return Exported(out, _NAMES[bits], bits, dict(widths), ratio, len(wanted), best, size)
 
 
+def _given(rows: Sequence[Sequence[int]], length: int) -> list[list[int]]:
+    """The rows that say something, at most `length` ids each."""
+    texts = [list(row)[:length] for row in rows if len(row) > 1]
+    if not texts:
+        raise GnomonError("there is no text to measure the loss of narrow weights on", "give some with --text")
+    return texts
+
+
 class _Builder:
     """Graphs of one model in any widths; what was rounded once is kept."""
 
@@ -140,11 +152,11 @@ class _Builder:
         self._head = head
         self._arrays = PaddedHeads(source.config, source.arrays)
         self._max_length = max_length
-        self.importance: Importance = {}
-        """Which columns matter, by matrix; where it is not known, all alike."""
+        self.moments: Moments | None = None
+        """What the matrices are multiplied with; where it is not known, all columns are alike."""
         self._rounded: dict[tuple[str, int], Blocks] = {}
         inner = "gate_up" if source.config.gated else "up"
-        parts = ("embeddings", "feedforward.down", "attention.qkv", "attention.output", f"feedforward.{inner}")
+        parts = ("embeddings", "attention.qkv", "feedforward.down", "attention.output", f"feedforward.{inner}")
         columns = {part: set[int]() for part in parts}
         for name in matrices(source.config, head):
             columns[_part(name, parts)].add(self._arrays[name].shape[1])
@@ -160,10 +172,11 @@ class _Builder:
             if bits == _FULL:
                 return None
             if (name, bits) not in self._rounded:
-                weight, known = self._arrays[name], self.importance.get(name) if bits < 8 else None
+                weight = self._arrays[name]
+                known = self.moments.of(name) if bits < 8 and self.moments is not None else None
                 if known is not None and len(known) != weight.shape[1]:
                     known = None  # of padded heads: other columns
-                self._rounded[name, bits] = to_blocks(weight, bits=bits, importance=known)
+                self._rounded[name, bits] = to_blocks(weight, bits=bits, moments=known)
             return self._rounded[name, bits]
 
         source = self._source
@@ -194,17 +207,6 @@ def _ladder(parts: Mapping[str, bool], bits: int) -> Iterator[Widths]:
             if widths[part] < width:
                 widths[part] = width
                 yield dict(widths)
-
-
-def sample_rows(folder: Path) -> list[list[int]]:
-    """The sample text as rows of ids: the opening of Alice's Adventures in Wonderland (Carroll 1865)."""
-    text = (resources.files("gnomon.deploy") / "sample.txt").read_text(encoding="utf-8")
-    return in_rows(Tokenizer.from_dir(folder).encode(text).ids)
-
-
-def in_rows(ids: Sequence[int]) -> list[list[int]]:
-    """A text's ids as rows to measure on."""
-    return [list(ids[start : start + _ROW]) for start in range(0, min(len(ids), _MOST), _ROW)]
 
 
 def _loss(stepper: OnnxStepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:

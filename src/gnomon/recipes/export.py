@@ -40,7 +40,7 @@ class Config:
     bits: Literal[32, 8, 4] | None = None
     """Bits of the weights: 32 (exact), 8 or 4. Default: 8, and 32 for huggingface."""
     text: Path | None = None
-    """Text that narrow weights are made and measured on, of the kind the model will meet. Default: some English."""
+    """Text that narrow weights are made and measured on, of the kind the model will meet. Default: the model's own."""
     threads: int | None = None
     """Threads that the graph will use. Default: what measures quickest here."""
     max_length: int | None = None
@@ -124,7 +124,7 @@ def _onnx(folder: Path, config: Config, console: Console) -> ExportResult:
 
 def _rows(folder: Path, text: Path) -> list[list[int]]:
     """The beginning of a text as rows of ids."""
-    from gnomon.deploy.language import in_rows
+    from gnomon.deploy.calibration import in_rows
 
     return in_rows(Tokenizer.from_dir(folder).encode("\n".join(read_texts(str(text)).texts)).ids)
 

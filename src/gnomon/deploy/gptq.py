@@ -1,0 +1,44 @@
+"""Rounding a matrix column by column; those still to come make up for each error (GPTQ, Frantar et al. 2023)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_CHANCE = 0.5  # of what columns have in common: with all of it, text of another kind loses more than by plain rounding
+_DAMPING = 0.01  # of the mean of the diagonal: columns that never move in the text can still be inverted
+_COLUMNS = 128  # rounded before what they leave is taken from all columns after them
+
+
+def round_columns(weight: Tensor, scales: Tensor, middles: Tensor, moments: Tensor, *, largest: int) -> Tensor:
+    """`weight` [O, I] as whole numbers of 0 to `largest`, float32 [O, I], standing for (number - middle) * scale.
+
+    `scales` and `middles` [O, I] are each number's own, `moments` [I, I] those of what the columns are multiplied
+    with. Columns that matter most come first. What is made small is the error of the product, not of the weights.
+    """
+    order = moments.diagonal().argsort(descending=True, stable=True)
+    left, scales, middles = weight[:, order], scales[:, order], middles[:, order]
+    moments = torch.lerp(moments, torch.diag(moments.diagonal()), _CHANCE)
+    factor = _inverse_factor(moments[order][:, order])
+    numbers = torch.empty_like(left)
+    for start in range(0, left.shape[1], _COLUMNS):
+        stop = min(start + _COLUMNS, left.shape[1])
+        block, errors = left[:, start:stop].clone(), torch.empty_like(left[:, start:stop])
+        for place in range(stop - start):
+            column, row = start + place, factor[start + place, start:stop]
+            scale, middle = scales[:, column], middles[:, column]
+            number = (block[:, place] / scale).round_().add_(middle).clamp_(0, largest)
+            numbers[:, column] = number
+            error = (block[:, place] - (number - middle) * scale) / row[place]
+            block[:, place:].addr_(error, row[place:], alpha=-1)
+            errors[:, place] = error
+        left[:, stop:].addmm_(errors, factor[start:stop, stop:], alpha=-1)
+    return numbers[:, order.argsort()]
+
+
+def _inverse_factor(moments: Tensor) -> Tensor:
+    """The upper Cholesky factor [I, I] of the inverse of the damped moments."""
+    damped = moments.clone()
+    damped.diagonal().add_(_DAMPING * moments.diagonal().mean() + torch.finfo(moments.dtype).tiny)
+    factor: Tensor = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(damped)), upper=True)
+    return factor
