@@ -28,8 +28,9 @@ class SumScorer:
     def __init__(self) -> None:
         self.shapes: list[tuple[int, ...]] = []
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         assert ids.dtype == np.int64
+        mask = np.ones(ids.shape, np.bool_) if mask is None else mask
         assert mask.dtype == np.bool_
         assert mask[:, 0].all()
         assert (mask[:, :-1] >= mask[:, 1:]).all(), "real tokens come first"
@@ -191,7 +192,8 @@ class IdsScorer(SumScorer):
         super().__init__()
         self.rows: set[tuple[int, ...]] = set()
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        mask = np.ones(ids.shape, np.bool_) if mask is None else mask
         self.rows |= {tuple(row[real].tolist()) for row, real in zip(ids, mask, strict=True)}
         return super().logits(ids, mask)
 

@@ -264,9 +264,10 @@ class TorchScorer:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """`ids` int64 [B, T], `mask` bool [B, T] -> float32 [B, C]."""
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """`ids` int64 [B, T], `mask` bool [B, T] (None: all are real) -> float32 [B, C]."""
         device = self._model.device
+        mask = np.ones(ids.shape, np.bool_) if mask is None else mask
         with evaluating(self._model), torch.inference_mode():
             logits = self._model.logits(torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device))
         return logits.float().cpu().numpy()

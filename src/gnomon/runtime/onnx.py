@@ -16,8 +16,8 @@ class OnnxScorer:
         """Open a graph, from a file or from memory. Raises GnomonError when onnxruntime cannot read it."""
         self._session = open_session(model, threads=threads)
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Class scores float32 [B, C] of ids int64 [B, T] and `mask` bool [B, T], as `Scorer` asks for them."""
-        inputs = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
-        logits: np.ndarray = self._session.run(None, inputs)[0]
+        real = np.ones(ids.shape, np.int64) if mask is None else mask.astype(np.int64)
+        logits: np.ndarray = self._session.run(None, {"input_ids": ids, "attention_mask": real})[0]
         return logits

@@ -35,10 +35,10 @@ class Prediction:
 class Scorer(Protocol):
     """A model's function on token ids; safe to call from several threads at once."""
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Class scores float32 [B, C] of ids int64 [B, T].
 
-        `mask` bool [B, T] is true on real tokens: they come first, and every row has at least one.
+        `mask` bool [B, T] is true on real tokens: they come first, and every row has at least one. None: all are real.
         """
         ...
 
@@ -104,8 +104,7 @@ class Predictor:
         if not encoded:
             return np.zeros((0, len(self.labels)), dtype=np.float32)
         if len(encoded) == 1:
-            ids = np.array([self._ids(encoded[0])], dtype=np.int64)
-            return self.scorer.logits(ids, np.ones(ids.shape, dtype=np.bool_))
+            return self.scorer.logits(np.array([self._ids(encoded[0])], dtype=np.int64), None)
         rows = [self._ids(item) for item in encoded]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         parts = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnomon.errors import GnomonError
-from gnomon.text.ngrams import ngram_buckets, ngram_tables
+from gnomon.text.ngrams import buckets_inside, ngram_buckets, ngram_tables
 
 Floats = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ class StaticScorer:
         self._out_weight = np.ascontiguousarray(arrays["head.out.weight"].T)
         self._out_bias = arrays["head.out.bias"]
 
-    def logits(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
+    def logits(self, ids: np.ndarray, mask: np.ndarray | None) -> Floats:
         """Class scores float32 [B, C] of ids int64 [B, T] and `mask` bool [B, T], as `Scorer` asks for them."""
         pooled = self._pooled(ids, mask)
         if self._dense_weight is not None:
@@ -56,21 +56,23 @@ class StaticScorer:
         scores += self._out_bias
         return scores
 
-    def _pooled(self, ids: np.ndarray, mask: np.ndarray) -> Floats:
-        if self._pooling != "mean":
-            return self._pool(self._hidden(ids, mask), mask)
-        if len(ids) == 1 and self._weights is not None and mask.all():
+    def _pooled(self, ids: np.ndarray, mask: np.ndarray | None) -> Floats:
+        if len(ids) == 1 and mask is None and self._pooling == "mean" and self._weights is not None:
             return self._mean_of_one(ids[0], self._weights)
-        return self._mean(ids, mask)
+        if mask is None:
+            mask = np.ones(ids.shape, np.bool_)
+        return self._mean(ids, mask) if self._pooling == "mean" else self._pool(self._hidden(ids, mask), mask)
 
     def _mean_of_one(self, ids: np.ndarray, weights: Floats) -> Floats:
-        """`_mean` of a single text of ids [T] -> [1, E]: without a batch's dimension numpy needs half the time."""
-        shares = weights[ids]
-        pooled: Floats = shares @ self._tokens[ids]
+        """`_mean` of a single text of ids [T] -> [1, E]: without a batch's dimension numpy needs a third of the time,
+        and `take` less than an index."""
+        shares = weights.take(ids)
+        pooled: Floats = shares @ self._tokens.take(ids, axis=0)
         pooled /= np.add.reduce(shares)
         if self._ngrams is not None and self._rows is not None:
-            for buckets in self._buckets(ids, None, self._rows):
-                total = np.add.reduce(self._ngrams[self._rows[buckets]])
+            for size in self._ngram_sizes:
+                buckets = buckets_inside(ids, size=size, num_buckets=len(self._rows), tables=self._hashes)
+                total = np.add.reduce(self._ngrams.take(self._rows.take(buckets), axis=0))
                 total /= len(ids)
                 pooled += total
         return pooled[None]
@@ -99,7 +101,7 @@ class StaticScorer:
                 hidden += self._ngrams[self._rows[buckets]]
         return hidden
 
-    def _buckets(self, ids: np.ndarray, mask: np.ndarray | None, rows: np.ndarray) -> list[np.ndarray]:
+    def _buckets(self, ids: np.ndarray, mask: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
         return ngram_buckets(ids, mask, sizes=self._ngram_sizes, num_buckets=len(rows), tables=self._hashes)
 
     def _pool(self, hidden: Floats, mask: np.ndarray) -> Floats:

@@ -37,21 +37,31 @@ def ngram_buckets(
     Who asks often may give the `ngram_tables` of a vocabulary, for the same buckets in less time.
     """
     buckets = []
-    length = ids.shape[-1]
     for size in sizes:
         result = ids * 0
-        if size <= length:
-            places = [slice(offset, length - size + 1 + offset) for offset in range(size)]
-            parts = (
-                position_hash(ids[..., here], size, offset) if tables is None else tables[size, offset][ids[..., here]]
-                for offset, here in enumerate(places)
-            )
-            found = reduce(xor, parts) % (num_buckets - 1) + 1
+        if size <= ids.shape[-1]:
+            found = buckets_inside(ids, size=size, num_buckets=num_buckets, tables=tables)
             if mask is not None:
-                found = found * reduce(and_, (mask[..., here] for here in places))
+                found = found * reduce(and_, (mask[..., here] for here in _places(ids, size)))
             result[..., size - 1 :] = found
         buckets.append(result)
     return buckets
+
+
+def buckets_inside(ids: Integers, *, size: int, num_buckets: int, tables: Tables | None = None) -> Integers:
+    """The buckets [..., T - size + 1] of the n-grams of one size that lie whole in ids [..., T], all of them real."""
+    parts = (
+        position_hash(ids[..., here], size, offset) if tables is None else tables[size, offset].take(ids[..., here])
+        for offset, here in enumerate(_places(ids, size))
+    )
+    found: Integers = reduce(xor, parts) % (num_buckets - 1) + 1
+    return found
+
+
+def _places(ids: Integers, size: int) -> list[slice]:
+    """Where the first, second, ... tokens of n-grams stand; nowhere in a text that is shorter than one."""
+    count = max(ids.shape[-1] - size + 1, 0)
+    return [slice(offset, offset + count) for offset in range(size)]
 
 
 def ngram_tables(vocab_size: int, sizes: Sequence[int]) -> Tables:
