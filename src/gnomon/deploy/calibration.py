@@ -15,8 +15,6 @@ from gnomon.text.tokenizer import Tokenizer
 Rows = list[list[int]]
 
 _ROW, _MOST = 128, 4096  # ids of a row, and of all rows
-_OWN = 32
-_SEED = 1
 
 
 def in_rows(ids: Sequence[int]) -> Rows:
@@ -30,17 +28,17 @@ def sample_rows(tokenizer: Tokenizer) -> Rows:
     return in_rows(tokenizer.encode(text).ids)
 
 
-def own_rows(stepper: Stepper, tokenizer: Tokenizer, *, max_length: int) -> Rows:
-    """What the model writes after one token each, drawn at its own probabilities (LLM-QAT, Liu et al. 2023).
+def own_rows(stepper: Stepper, tokenizer: Tokenizer, count: int, *, seed: int, max_length: int) -> Rows:
+    """`count` rows of what the model writes after one token each, drawn at its own probabilities.
 
-    So no text has to be brought to see what its matrices are multiplied with, and it is of the languages and kinds the
-    model knows. Where the tokenizer has a token that begins a text, it comes first.
+    So (LLM-QAT, Liu et al. 2023) no text has to be brought to see what its matrices are multiplied with, and it is of
+    the languages and kinds the model knows. Where the tokenizer has a token that begins a text, it comes first.
     """
     ordinary = [number for number in sorted(tokenizer.vocabulary.values()) if number not in tokenizer.special_ids]
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(seed)
     opening = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
-    rows = [[*opening, int(first)] for first in generator.choice(ordinary, _OWN)]
-    sampling = Sampling(temperature=1.0, seed=_SEED)
+    rows = [[*opening, int(first)] for first in generator.choice(ordinary, count)]
+    sampling = Sampling(temperature=1.0, seed=seed)
     new = min(_ROW, max_length) - len(rows[0])
     prompts = [list(row) for row in rows]
     for choices in decode(stepper, prompts, sampling=sampling, max_new_tokens=new, end_ids=(), pad_id=tokenizer.pad_id):

@@ -37,6 +37,7 @@ PARITY = 1e-3
 
 _FULL = 32
 _NAMES = {32: "onnx/model.onnx", 8: "onnx/model_8bit.onnx", 4: "onnx/model_4bit.onnx"}
+_JUDGED, _SHOWN = 16, 32  # rows that the model writes
 _TIMED_STEPS = 24
 _NORMAL_95 = 1.96
 _COPIED = (
@@ -89,7 +90,8 @@ def export_language_model(
     """Write `out`, a folder that `open_language_model` serves without torch, with matrices of 32, 8 or 4 bits.
 
     `rows` are texts as ids: every second one says what matrices are multiplied with, which matters when numbers are
-    rounded to 4 bits; on the others the loss is measured. None: what the model itself writes, and a sample of ours.
+    rounded to 4 bits; on the others the loss is measured. None: it is measured on a sample of ours or on what the model
+    itself writes, whichever the model finds likelier.
     Parts of the model keep more bits until the perplexity is within `LIMITS`, or above by no more than chance (95 %).
     `threads` None measures which count is quickest. Raises GnomonError for models that cannot be exported, and for a
     graph that differs from the torch model.
@@ -108,17 +110,17 @@ def export_language_model(
     shown: Sequence[Sequence[int]] = ()
     if bits < 8 and rows is not None:
         shown, texts = texts[::2], texts[1::2] or texts
-    wanted = np.concatenate(score_rows(reference, texts, pad_id=0))
-    if not np.isfinite(wanted).all():
-        raise GnomonError(
-            f"the scores of {source.path} are no numbers (NaN or infinite)",
-            "its weights are damaged, or training diverged: use an earlier checkpoint",
-        )
+    wanted = _scores(reference, texts, source.path)
+    if bits < _FULL and rows is None:
+        say("the model writes text to measure narrow weights by")
+        own = own_rows(reference, tokenizer, _JUDGED, seed=2, max_length=length)
+        scores = _scores(reference, own, source.path)
+        if scores.mean() > wanted.mean():
+            texts, wanted = own, scores
+        if bits < 8:
+            shown = own_rows(reference, tokenizer, _SHOWN, seed=1, max_length=length)
     builder = _Builder(source, source.head, length)
     if bits < 8:
-        if rows is None:
-            say("the model writes the text by which its weights are rounded")
-            shown = own_rows(reference, tokenizer, max_length=length)
         builder.moments = Moments(model, shown, builder.names)
     for widths in _ladder(builder.parts, bits):
         data = builder.build(widths)
@@ -142,6 +144,17 @@ def _given(rows: Sequence[Sequence[int]], length: int) -> list[list[int]]:
     if not texts:
         raise GnomonError("there is no text to measure the loss of narrow weights on", "give some with --text")
     return texts
+
+
+def _scores(stepper: TorchStepper, texts: Sequence[Sequence[int]], path: Path) -> np.ndarray:
+    """The log-probability of every token that has one before it."""
+    scores: np.ndarray = np.concatenate(score_rows(stepper, texts, pad_id=0))
+    if not np.isfinite(scores).all():
+        raise GnomonError(
+            f"the scores of {path} are no numbers (NaN or infinite)",
+            "its weights are damaged, or training diverged: use an earlier checkpoint",
+        )
+    return scores
 
 
 class _Builder:

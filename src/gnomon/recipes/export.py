@@ -40,7 +40,7 @@ class Config:
     bits: Literal[32, 8, 4] | None = None
     """Bits of the weights: 32 (exact), 8 or 4. Default: 8, and 32 for huggingface."""
     text: Path | None = None
-    """Text that narrow weights are made and measured on, of the kind the model will meet. Default: the model's own."""
+    """Text that narrow weights are made and measured on, of the kind the model will meet. Default: ours, or its own."""
     threads: int | None = None
     """Threads that the graph will use. Default: what measures quickest here."""
     max_length: int | None = None
