@@ -15,8 +15,7 @@ _ONE = np.uint64(1)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(1099511628211)
 _LONG = np.uint64(1 << 63)
-_SHORT = np.uint64(7)
-"""Bytes of a word that is its own key; longer ones have the top bit set and are compared byte by byte."""
+"""Set in the key of a word of eight bytes or more, which is compared chunk by chunk; a shorter word is its own key."""
 _LINE_END = 10
 CHUNK = 8
 """Bytes looked at together."""
