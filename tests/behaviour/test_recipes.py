@@ -130,6 +130,10 @@ def test_a_finished_run_is_taken_as_it_is_and_its_settings_can_be_resumed(
     assert (place / "run" / "frontier.json").read_bytes() == before
     assert frontier("--seed", "1") == 2
     assert "seed: 0 there, 1 now" in capsys.readouterr().err
+    (place / "run" / "frontier.json").unlink()
+    assert frontier() == 0
+    again, first = json.loads((place / "run" / "frontier.json").read_bytes()), json.loads(before)
+    assert [one["name"] for one in again["candidates"]] == [one["name"] for one in first["candidates"]]
 
 
 def test_a_run_whose_data_changed_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
