@@ -49,9 +49,7 @@ class Blocks:
         return self.stored if self.bits == 8 else _two_a_byte(self.stored)
 
     def packed_middles(self) -> npt.NDArray[np.uint8]:
-        """The bytes [O, n * bits / 8, rounded up]."""
-        if self.bits == 8:
-            return self.middles
+        """The bytes [O, n / 2, rounded up] of 4-bit middles; those of 8 bits need not be stored."""
         return _two_a_byte(np.pad(self.middles, ((0, 0), (0, self.middles.shape[1] % 2))))
 
     def values(self) -> Floats:
@@ -117,8 +115,7 @@ def _least_error(numbers: Tensor, weighing: Tensor) -> tuple[Floats, Floats]:
     torch, many times as quick as numpy."""
     weighed = numbers * weighing
     low, high = numbers.amin(-1).clamp_max_(0), numbers.amax(-1).clamp_min_(0)
-    found: tuple[Tensor, Tensor] | None = None
-    least = torch.full_like(low, torch.inf)
+    best, middle, least = torch.ones_like(low), torch.zeros_like(low), torch.full_like(low, torch.inf)
     for share_low, share_high in _ENDS:
         scales = (high * share_high - low * share_low) / _LARGEST
         scales = torch.where(scales == 0, 1.0, scales)
@@ -130,13 +127,9 @@ def _least_error(numbers: Tensor, weighing: Tensor) -> tuple[Floats, Floats]:
         lost = torch.addcmul(numbers, _nearest(numbers, scales, middles), scales[..., None], value=-1)
         error = lost.square_().mul_(weighing).sum(-1)
         better = error < least
+        best, middle = torch.where(better, scales, best), torch.where(better, middles, middle)
         least = torch.where(better, error, least)
-        if found is None:
-            found = scales, middles
-        else:
-            found = torch.where(better, scales, found[0]), torch.where(better, middles, found[1])
-    assert found is not None
-    return found[0].numpy(), found[1].numpy()
+    return best.numpy(), middle.numpy()
 
 
 def _nearest(numbers: Tensor, scales: Tensor, middles: Tensor) -> Tensor:

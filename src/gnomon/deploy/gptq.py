@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_CHANCE = 0.5  # of what columns have in common: with all of it, text of another kind loses more than by plain rounding
+_CHANCE = 0.5  # of what columns have in common, taken for chance; at 0 other text loses more than by plain rounding
 _DAMPING = 0.01  # of the mean of the diagonal: columns that never move in the text can still be inverted
 _COLUMNS = 128  # rounded before what they leave is taken from all columns after them
 

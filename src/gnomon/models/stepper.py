@@ -119,9 +119,8 @@ def lay_out_for_steps(model: Model) -> Model:
     """
     if model.device.type == "cpu":
         for module in model.modules():
-            matrix = module.matrix if isinstance(module, VocabularyProjection) else None
-            matrix = module.weight if isinstance(module, nn.Linear) else matrix
-            if matrix is not None:
+            if isinstance(module, nn.Linear | VocabularyProjection):
+                matrix = module.weight if isinstance(module, nn.Linear) else module.matrix
                 matrix.data = matrix.data.t().contiguous().t()
     return model
 
