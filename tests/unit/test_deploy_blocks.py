@@ -15,11 +15,12 @@ def test_no_number_moves_further_than_a_step(bits: int, columns: int) -> None:
     weight = np.random.default_rng(0).normal(size=(50, columns)).astype(np.float32)
     blocks = to_blocks(weight, bits=bits)
     assert blocks.values().shape == blocks.shape == weight.shape
-    error = np.abs(blocks.values() - weight)
-    steps = np.repeat(blocks.scales, blocks.size, axis=1)
-    # Of 4 bits a smaller range may lose less on the whole, and what lies beyond it is cut to it.
-    assert (error <= steps * (0.5001 if bits == 8 else 2.5)).all()
-    assert np.median(error / steps) < 0.3
+    steps = np.abs(blocks.values() - weight) / np.repeat(blocks.scales, blocks.size, axis=1)
+    # Of 4 bits a smaller range may lose less on the whole, and what lies beyond it is cut to its ends.
+    at_an_end = np.isin(blocks.stored, [0, 15]).reshape(weight.shape) & (bits == 4)
+    assert (steps[~at_an_end] <= 0.5001).all()
+    assert (steps <= 1.2).all()
+    assert np.median(steps) < 0.3
 
 
 def test_the_ends_of_a_block_that_lose_least_are_chosen() -> None:
