@@ -40,6 +40,8 @@ def own_rows(stepper: Stepper, tokenizer: Tokenizer, count: int, *, seed: int, m
     rows = [[*opening, int(first)] for first in generator.choice(ordinary, count)]
     sampling = Sampling(temperature=1.0, seed=seed)
     new = min(_ROW, max_length) - len(rows[0])
+    if new < 1:  # a context that the beginnings fill
+        return rows
     prompts = [list(row) for row in rows]
     for choices in decode(stepper, prompts, sampling=sampling, max_new_tokens=new, end_ids=(), pad_id=tokenizer.pad_id):
         for choice in choices:

@@ -104,6 +104,8 @@ def export_language_model(
         )
     model = load_language_model(source.path)
     length = min(max_length or model.max_length, model.max_length)
+    if length < 2:
+        raise GnomonError(f"a context of {length} token leaves no token to predict", "give --max-length 2 or more")
     reference = TorchStepper(model)
     tokenizer = Tokenizer.from_dir(source.path)
     texts = _given(sample_rows(tokenizer) if rows is None else rows, length)
