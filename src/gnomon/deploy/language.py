@@ -107,20 +107,7 @@ def export_language_model(
     if length < 2:
         raise GnomonError(f"a context of {length} token leaves no token to predict", "give --max-length 2 or more")
     reference = TorchStepper(model)
-    tokenizer = Tokenizer.from_dir(source.path)
-    texts = _given(sample_rows(tokenizer) if rows is None else rows, length)
-    shown: Sequence[Sequence[int]] = ()
-    if bits < 8 and rows is not None:
-        shown, texts = texts[::2], texts[1::2] or texts
-    wanted = _scores(reference, texts, source.path)
-    if bits < _FULL and rows is None:
-        say("the model writes text to measure narrow weights by")
-        own = own_rows(reference, tokenizer, _JUDGED, seed=2, max_length=length)
-        scores = _scores(reference, own, source.path)
-        if scores.mean() > wanted.mean():
-            texts, wanted = own, scores
-        if bits < 8:
-            shown = own_rows(reference, tokenizer, _SHOWN, seed=1, max_length=length)
+    texts, wanted, shown = _texts(reference, source.path, rows, bits=bits, length=length, say=say)
     builder = _Builder(source, source.head, length)
     if bits < 8:
         builder.moments = Moments(model, shown, builder.names)
@@ -138,6 +125,34 @@ def export_language_model(
     _write(out, source.path, _NAMES[bits], data, length, best, widths)
     size = sum(file.stat().st_size for file in (out / _NAMES[bits], out / "config.json", out / "tokenizer.json"))
     return Exported(out, _NAMES[bits], bits, dict(widths), ratio, len(wanted), best, size)
+
+
+def _texts(
+    reference: TorchStepper,
+    path: Path,
+    rows: Sequence[Sequence[int]] | None,
+    *,
+    bits: int,
+    length: int,
+    say: Say,
+) -> tuple[Sequence[Sequence[int]], np.ndarray, Sequence[Sequence[int]]]:
+    """The texts that judge, what the full weights say of their tokens, and those that show what matrices are multiplied
+    with (none where nothing is rounded to 4 bits)."""
+    tokenizer = Tokenizer.from_dir(path)
+    texts = _given(sample_rows(tokenizer) if rows is None else rows, length)
+    shown: Sequence[Sequence[int]] = ()
+    if bits < 8 and rows is not None:
+        shown, texts = texts[::2], texts[1::2] or texts
+    wanted = _scores(reference, texts, path)
+    if bits < _FULL and rows is None:
+        say("the model writes text to measure narrow weights by")
+        own = own_rows(reference, tokenizer, _JUDGED, seed=2, max_length=length)
+        scores = _scores(reference, own, path)
+        if scores.mean() > wanted.mean():
+            texts, wanted = own, scores
+        if bits < 8:
+            shown = own_rows(reference, tokenizer, _SHOWN, seed=1, max_length=length)
+    return texts, wanted, shown
 
 
 def _given(rows: Sequence[Sequence[int]], length: int) -> list[list[int]]:
