@@ -12,6 +12,9 @@ from families import WORDS, small_tokenizer
 from gnomon.decoding.loop import decode
 from gnomon.decoding.sampling import Sampling
 from gnomon.decoding.stepper import Stepper
+from gnomon.deploy.blocks import to_blocks
+from gnomon.deploy.decoder import TOKENS, build_decoder
+from gnomon.deploy.head_padding import PaddedHeads
 from gnomon.models.base import Model
 from gnomon.models.families import FAMILIES
 from gnomon.models.heads import LanguageHeadConfig, MaskedLanguageHeadConfig
@@ -124,3 +127,17 @@ def generated(model: Path | str, *prompts: str, **settings: object) -> generate.
     result = generate.run(generate.Config(str(model), prompts, **settings))  # type: ignore[arg-type]
     assert isinstance(result, generate.GenerateResult)
     return result
+
+
+def graph_of(model: Model, *, bits: int = 32) -> bytes:
+    """The exported graph of a decoder, its matrices in `bits`."""
+    config: Any = model.backbone.config
+    tensors = {name: tensor.detach().numpy() for name, tensor in model.state_dict().items()}
+    arrays = PaddedHeads(config, tensors)
+    stored = (lambda name: None) if bits == 32 else (lambda name: to_blocks(arrays[name], bits=bits_of(name, bits)))
+    return build_decoder(config, model.head_config, arrays, stored=stored).SerializeToString()
+
+
+def bits_of(name: str, bits: int) -> int:
+    """What a matrix is stored in where `bits` are asked for: an input table never has fewer than 8."""
+    return max(bits, 8) if name == TOKENS else bits

@@ -70,7 +70,7 @@ def test_a_missing_or_cut_graph_is_said(deployed: Path, tmp_path: Path) -> None:
     changed = copy(deployed, tmp_path / "d")
     graph = changed / "onnx" / "model.onnx"
     graph.write_bytes(graph.read_bytes()[:1000])
-    with pytest.raises(GnomonError, match="onnxruntime cannot open"):
+    with pytest.raises(GnomonError, match=r"model\.onnx is no whole onnx file: .* bytes are missing"):
         generated(changed, "a")
     graph.unlink()
     with pytest.raises(GnomonError, match="is missing"):

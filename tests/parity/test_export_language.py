@@ -12,29 +12,21 @@ from hypothesis import strategies as st
 
 from gnomon.decoding.stepper import read_prompts
 from gnomon.deploy.blocks import to_blocks
-from gnomon.deploy.decoder import build_decoder, matrices
-from gnomon.deploy.head_padding import PaddedHeads
+from gnomon.deploy.decoder import matrices
 from gnomon.errors import GnomonError
 from gnomon.models.base import Model
 from gnomon.models.stepper import TorchStepper
-from gnomon.runtime.language import OnnxStepper
-from language_models import CONTEXT, greedy, language_model, some_ids
+from gnomon.runtime.language import LanguageStepper
+from gnomon.runtime.onnx_language import OnnxLanguageModel
+from language_models import CONTEXT, bits_of, graph_of, greedy, language_model, some_ids
 
 TOLERANCE = {"atol": 2e-4, "rtol": 1e-4}
 EXPORTED = ("rope", "rope-grouped-normed", "rope-yarn", "rope-sliding", "learned", "sinusoidal", "none", "ngrams")
 each_exported = pytest.mark.parametrize("name", EXPORTED)
 
 
-def arrays_of(model: Model) -> dict[str, np.ndarray]:
-    return {name: tensor.detach().numpy() for name, tensor in model.state_dict().items()}
-
-
-def deployed(model: Model, *, bits: int = 32) -> OnnxStepper:
-    config: Any = model.backbone.config
-    arrays = PaddedHeads(config, arrays_of(model))
-    stored = (lambda name: None) if bits == 32 else (lambda name: to_blocks(arrays[name], bits=bits))
-    graph = build_decoder(config, model.head_config, arrays, stored=stored)
-    return OnnxStepper(graph.SerializeToString(), max_length=CONTEXT)
+def deployed(model: Model, *, bits: int = 32) -> LanguageStepper:
+    return LanguageStepper(OnnxLanguageModel(graph_of(model, bits=bits)), max_length=CONTEXT)
 
 
 @each_exported
@@ -116,7 +108,7 @@ def test_narrow_weights_compute_what_their_numbers_say(name: str, bits: int) -> 
             weight = model.get_parameter(key)
             if ".attention.output." in key:  # whose columns are padded between, so that its blocks are others
                 continue
-            weight.copy_(torch.from_numpy(to_blocks(weight.numpy(), bits=bits).values()))
+            weight.copy_(torch.from_numpy(to_blocks(weight.numpy(), bits=bits_of(key, bits)).values()))
     prompts = [some_ids(20, seed=row) for row in range(3)]
     found, wanted = (read_prompts(one, prompts, pad_id=0, max_new_tokens=1) for one in (narrow, TorchStepper(model)))
     assert np.corrcoef(found.ravel(), wanted.ravel())[0, 1] > 0.99
@@ -126,7 +118,7 @@ def test_narrow_weights_compute_what_their_numbers_say(name: str, bits: int) -> 
 def test_what_is_not_exported_is_refused_by_name(name: str) -> None:
     model = language_model(name)
     with pytest.raises(GnomonError, match="alibi"):
-        build_decoder(model.backbone.config, model.head_config, arrays_of(model))
+        graph_of(model)
 
 
 def test_the_buffers_grow_with_the_text_and_keep_it() -> None:

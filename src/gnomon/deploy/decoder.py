@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import torch
 
+from gnomon.deploy.block_nodes import BlockNodes
 from gnomon.deploy.blocks import Blocks
 from gnomon.deploy.graph import IDS, LOGITS, MICROSOFT, Graph, Input, Output
 from gnomon.deploy.head_padding import padded_size
@@ -25,6 +26,7 @@ from gnomon.models.decoder import DecoderConfig
 from gnomon.models.heads import LanguageHeadConfig
 from gnomon.nn.positions import PositionTable, sinusoidal
 from gnomon.nn.rope import rotary
+from gnomon.runtime.language import LAYERS
 
 SEEN, TOTAL, WANTED = "seqlens_k", "total_sequence_length", "logits_of"
 POSITIONS, NGRAMS = "position_ids", "ngrams"
@@ -32,7 +34,7 @@ TOKENS = "backbone.tokens.weight"
 OUT = "head.out.weight"
 
 Storage = Callable[[str], Blocks | None]
-"""The blocks in which the matrix of that name is stored; None: in full."""
+"""The blocks in which the matrix of that name is stored; None: in full. An input table has 8 bits or all."""
 
 
 def build_decoder(
@@ -61,6 +63,13 @@ def matrices(config: DecoderConfig, head: LanguageHeadConfig) -> list[str]:
     parts = ("attention.qkv", "attention.output", *(f"feedforward.{name}" for name in inner))
     layers = [f"backbone.layers.{n}.{part}.weight" for n in range(config.num_hidden_layers) for part in parts]
     return [*layers, TOKENS, *(() if head.tied else (OUT,))]
+
+
+def _is_like_llama(config: DecoderConfig) -> bool:
+    """Whether gnomon's own kernels compute such layers (`runtime.compiled`)."""
+    usual = config.norm == "rms" and config.norm_position == "pre" and not config.embedding_norm
+    swiglu = config.gated and config.hidden_act == "silu"
+    return usual and swiglu and config.position_embedding_type == "rope" and not config.num_ngram_buckets
 
 
 def _refuse(config: DecoderConfig) -> None:
@@ -96,7 +105,7 @@ class _Decoder:
         self._pre = config.norm_position == "pre"
         self._rotation = self._rotary_tables() if config.position_embedding_type == "rope" else ("", "")
         self._table = stored(TOKENS)
-        self._packed_table = "" if self._table is None else self.graph.constant(self._table.packed())
+        self._blocks = BlockNodes(self.graph)
 
     def model(self) -> onnx.ModelProto:
         config, graph = self._config, self.graph
@@ -116,10 +125,34 @@ class _Decoder:
         logits = self._logits(self._norm(last, "backbone.final_norm" if self._pre else last_norm))
         scores: Output = (logits, LOGITS, np.dtype(np.float32), ("wanted", config.vocab_size))
         model = graph.model(self._inputs(), [scores, *outputs])
+        onnx.helper.set_model_props(model, self._notes())
+        return model
+
+    def _notes(self) -> dict[str, str]:
+        """What the runtime cannot see in the graph: how n-grams are hashed, what layers of Llama's kind are like."""
+        config = self._config
+        notes = {}
         if config.num_ngram_buckets:
             notes = {"num_ngram_buckets": str(config.num_ngram_buckets), "ngram_sizes": json.dumps(config.ngram_sizes)}
-            onnx.helper.set_model_props(model, notes)
-        return model
+        if _is_like_llama(config) and all(self._stored(name) is not None for name in matrices(config, self._head)):
+            layers = {
+                "layers": config.num_hidden_layers,
+                "heads": self._heads,
+                "groups": self._groups,
+                "head_size": self._head_size,
+                "scale": config.head_size**-0.5,
+                "eps": config.norm_eps,
+                "head_eps": self._head_eps,
+                "head_norms": config.qk_norm,
+                "windows": [self._max_length if window is None else window for window in config.windows],
+            }
+            notes[LAYERS] = json.dumps(layers)
+        return notes
+
+    @property
+    def _head_eps(self) -> float:
+        """Of the norms of padded heads, whose mean is taken over the zeros too."""
+        return self._config.norm_eps * self._config.head_size / self._head_size
 
     def _join(self, x: str, branch: str, norm: str) -> tuple[str, str]:
         """What the next part reads, and the stream beside it. `norm` stands before that part, or after the last one."""
@@ -150,7 +183,7 @@ class _Decoder:
         if self._table is None:
             x = graph.node("Gather", graph.constant(self._arrays[TOKENS]), IDS)
         else:
-            x = self._rows_of_blocks(self._table)
+            x = self._blocks.rows(IDS, self._table, TOKENS)
         if config.num_ngram_buckets:
             found = graph.node("Gather", graph.constant(self._arrays["backbone.ngrams.table.weight"]), NGRAMS)
             x = graph.node("Add", x, graph.node("ReduceSum", found, graph.integers(2), keepdims=0))
@@ -162,24 +195,6 @@ class _Decoder:
         if config.embedding_norm:
             x = self._norm(x, "backbone.embedding_norm")
         return x
-
-    def _rows_of_blocks(self, table: Blocks) -> str:
-        """Rows of a table of blocks: the same bytes as the output matrix where they are tied."""
-        graph = self.graph
-        middles = graph.constant(table.middles[..., None]) if table.bits == 4 else ""
-        found = graph.node(
-            "GatherBlockQuantized",
-            self._packed_table,
-            IDS,
-            graph.constant(table.scales[..., None]),
-            middles,
-            domain=MICROSOFT,
-            bits=table.bits,
-            block_size=table.size,
-            gather_axis=0,
-            quantize_axis=2,
-        )
-        return graph.node("Reshape", found, graph.integers(0, 0, -1))
 
     def _attention(self, x: str, index: int) -> tuple[str, list[Output]]:
         config, graph = self._config, self.graph
@@ -217,9 +232,10 @@ class _Decoder:
 
     def _head_norm(self, x: str, name: str) -> str:
         """RMSNorm of each head's part of x [B, T, H d]."""
-        eps = self._config.norm_eps * self._config.head_size / self._head_size
         apart = self.graph.node("Reshape", x, self.graph.integers(0, 0, -1, self._head_size))
-        return self.graph.node("Reshape", self._rms_norm(apart, name, eps=eps), self.graph.integers(0, 0, -1))
+        return self.graph.node(
+            "Reshape", self._rms_norm(apart, name, eps=self._head_eps), self.graph.integers(0, 0, -1)
+        )
 
     def _feedforward(self, x: str, name: str) -> str:
         config, graph = self._config, self.graph
@@ -236,25 +252,9 @@ class _Decoder:
         if blocks is None:
             y = self.graph.node("MatMul", x, self.graph.constant(self._arrays[f"{name}.weight"].T))
         else:
-            y = self._times_blocks(x, blocks, self.graph.constant(blocks.packed()))
+            y = self._blocks.times(x, blocks, f"{name}.weight")
         bias = f"{name}.bias"
-        return self.graph.node("Add", y, self.graph.constant(self._arrays[bias])) if bias in self._arrays else y
-
-    def _times_blocks(self, x: str, blocks: Blocks, packed: str) -> str:
-        middles = self.graph.constant(blocks.packed_middles().reshape(-1)) if blocks.bits == 4 else ""
-        return self.graph.node(
-            "MatMulNBits",
-            x,
-            packed,
-            self.graph.constant(blocks.scales.reshape(-1)),
-            middles,
-            domain=MICROSOFT,
-            K=blocks.shape[1],
-            N=blocks.shape[0],
-            bits=blocks.bits,
-            block_size=blocks.size,
-            accuracy_level=4,  # products of whole numbers: activations are rounded to 8 bits by block as they come
-        )
+        return self.graph.node("Add", y, self.graph.constant(self._arrays[bias], bias)) if bias in self._arrays else y
 
     def _logits(self, x: str) -> str:
         """[N, D] -> [N, V]."""
@@ -264,17 +264,16 @@ class _Decoder:
         if blocks is None:  # Gemm and not MatMul: a tied table is then in the file once
             y = graph.node("Gemm", x, graph.constant(self._arrays[name]), transB=1)
         else:
-            y = self._times_blocks(
-                x, blocks, self._packed_table if self._head.tied else graph.constant(blocks.packed())
-            )
-        return graph.node("Add", y, graph.constant(self._arrays["head.out.bias"])) if self._head.bias else y
+            y = self._blocks.times(x, blocks, name)
+        bias = "head.out.bias"
+        return graph.node("Add", y, graph.constant(self._arrays[bias], bias)) if self._head.bias else y
 
     def _norm_of_sum(self, x: str, branch: str, name: str) -> tuple[str, str]:
         """The norm called `name` of x + branch, and that sum."""
         if self._config.norm != "rms":
             total = self.graph.node("Add", x, branch)
             return self._norm(total, name), total
-        weight = self.graph.constant(self._arrays[f"{name}.weight"])
+        weight = self.graph.constant(self._arrays[f"{name}.weight"], f"{name}.weight")
         normed, total = self.graph.nodes(
             "SkipSimplifiedLayerNormalization",
             x,
@@ -295,7 +294,7 @@ class _Decoder:
         return self._rms_norm(x, name, eps=eps)
 
     def _rms_norm(self, x: str, name: str, *, eps: float) -> str:
-        weight = self.graph.constant(self._arrays[f"{name}.weight"])
+        weight = self.graph.constant(self._arrays[f"{name}.weight"], f"{name}.weight")
         return self.graph.node("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=eps, stash_type=1)
 
     def _rotary_tables(self) -> tuple[str, str]:
@@ -306,7 +305,8 @@ class _Decoder:
         rows = self._positions(formula)[:, :, half:]  # the second half has the sines as they are
         wide = [(0, 0), (0, self._head_size // 2 - half)]
         cosines = np.pad(rows[:, 0], wide, constant_values=1)
-        return self.graph.constant(cosines), self.graph.constant(np.pad(rows[:, 1], wide))
+        sines = np.pad(rows[:, 1], wide)
+        return self.graph.constant(cosines, "rotation.cosines"), self.graph.constant(sines, "rotation.sines")
 
     def _sinusoidal(self, x: str) -> str:
         graph, size = self.graph, self._config.hidden_size

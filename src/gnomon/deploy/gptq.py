@@ -10,14 +10,15 @@ _DAMPING = 0.01  # of the mean of the diagonal: columns that never move in the t
 _COLUMNS = 128  # rounded before what they leave is taken from all columns after them
 
 
-def round_columns(weight: Tensor, scales: Tensor, middles: Tensor, moments: Tensor, *, largest: int) -> Tensor:
-    """`weight` [O, I] as whole numbers of 0 to `largest`, float32 [O, I], standing for (number - middle) * scale.
+def round_columns(weight: Tensor, scales: Tensor, centres: Tensor, moments: Tensor, *, middle: int) -> Tensor:
+    """`weight` [O, I] as whole numbers of 0 to 2 `middle` - 1, float32 [O, I], standing for (number - middle) * scale
+    + centre.
 
-    `scales` and `middles` [O, I] are each number's own, `moments` [I, I] those of what the columns are multiplied
+    `scales` and `centres` [O, I] are each number's own, `moments` [I, I] those of what the columns are multiplied
     with. Columns that matter most come first. What is made small is the error of the product, not of the weights.
     """
     order = moments.diagonal().argsort(descending=True, stable=True)
-    left, scales, middles = weight[:, order], scales[:, order], middles[:, order]
+    left, scales, centres = weight[:, order], scales[:, order], centres[:, order]
     moments = torch.lerp(moments, torch.diag(moments.diagonal()), _CHANCE)
     factor = _inverse_factor(moments[order][:, order])
     numbers = torch.empty_like(left)
@@ -26,10 +27,10 @@ def round_columns(weight: Tensor, scales: Tensor, middles: Tensor, moments: Tens
         block, errors = left[:, start:stop].clone(), torch.empty_like(left[:, start:stop])
         for place in range(stop - start):
             column, row = start + place, factor[start + place, start:stop]
-            scale, middle = scales[:, column], middles[:, column]
-            number = (block[:, place] / scale).round_().add_(middle).clamp_(0, largest)
-            numbers[:, column] = number
-            error = (block[:, place] - (number - middle) * scale) / row[place]
+            scale, centre = scales[:, column], centres[:, column]
+            number = ((block[:, place] - centre) / scale).round_().clamp_(-middle, middle - 1)
+            numbers[:, column] = number + middle
+            error = (block[:, place] - number * scale - centre) / row[place]
             block[:, place:].addr_(error, row[place:], alpha=-1)
             errors[:, place] = error
         left[:, stop:].addmm_(errors, factor[start:stop, stop:], alpha=-1)

@@ -40,9 +40,9 @@ class Graph:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
 
-    def constant(self, array: np.ndarray) -> str:
-        """A constant tensor."""
-        name = f"constant_{len(self._constants)}"
+    def constant(self, array: np.ndarray, name: str = "") -> str:
+        """A constant tensor; one that is looked for in the file has a name, which none has had before."""
+        name = name or f"constant_{len(self._constants)}"
         self._constants.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 

@@ -25,7 +25,8 @@ from gnomon.formats.modeldir import gnomon_section, read_config
 from gnomon.models.folders import Folder, load_language_model, read_folder
 from gnomon.models.heads import LanguageHeadConfig
 from gnomon.models.stepper import TorchStepper
-from gnomon.runtime.language import OnnxStepper
+from gnomon.runtime.language import LanguageStepper, open_runtime
+from gnomon.runtime.onnx_language import OnnxLanguageModel
 from gnomon.runtime.threads import thread_counts
 from gnomon.text.tokenizer import Tokenizer
 
@@ -113,7 +114,7 @@ def export_language_model(
         builder.moments = Moments(model, shown, builder.names)
     for widths in _ladder(builder.parts, bits):
         data = builder.build(widths)
-        loss = _loss(OnnxStepper(data, max_length=length), texts, wanted)
+        loss = _loss(LanguageStepper(OnnxLanguageModel(data), max_length=length), texts, wanted)
         ratio, chance = math.exp(float(loss.mean())), _NORMAL_95 * float(loss.std()) / len(loss) ** 0.5
         if set(widths.values()) == {_FULL}:
             _refuse_difference(loss, source.path)
@@ -239,7 +240,7 @@ def _ladder(parts: Mapping[str, bool], bits: int) -> Iterator[Widths]:
                 yield dict(widths)
 
 
-def _loss(stepper: OnnxStepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:
+def _loss(stepper: LanguageStepper, texts: Sequence[Sequence[int]], wanted: np.ndarray) -> np.ndarray:
     """What each token's log-probability lost; infinite where the graph gives no number."""
     lost: np.ndarray = wanted - np.concatenate(score_rows(stepper, texts, pad_id=0))
     return np.where(np.isfinite(lost), lost, np.inf)
@@ -260,7 +261,7 @@ def _best_threads(data: bytes, row: Sequence[int], length: int) -> int:
     counts = thread_counts()
     if len(counts) == 1:
         return counts[0]
-    steppers = {count: OnnxStepper(data, max_length=length, threads=count) for count in counts}
+    steppers = {count: LanguageStepper(open_runtime(data, threads=count), max_length=length) for count in counts}
     seconds: dict[int, list[float]] = {count: [] for count in counts}
     steps = min(_TIMED_STEPS, length - 1)
     for stepper in steppers.values():

@@ -35,7 +35,7 @@ def open_language_model(path: Path | str, *, threads: int | None = None) -> Lang
     `threads` None takes the count that was measured best when it was exported. Raises GnomonError when a file is
     missing or damaged, and when the tokenizer is not the one the model was exported with.
     """
-    from gnomon.runtime.language import OnnxStepper
+    from gnomon.runtime.language import LanguageStepper, open_runtime
 
     folder = Path(path)
     config = read_config(folder)
@@ -48,7 +48,8 @@ def open_language_model(path: Path | str, *, threads: int | None = None) -> Lang
     if not runtime.is_file():
         raise GnomonError(f"{runtime} is missing, though config.json names it as the runtime", "export it again")
     _check_tokenizer(folder, section)
-    stepper = OnnxStepper(runtime, max_length=int(section["max_length"]), threads=threads or int(section["threads"]))
+    model = open_runtime(runtime, threads=threads or int(section["threads"]))
+    stepper = LanguageStepper(model, max_length=int(section["max_length"]))
     return LanguageModel(folder, stepper, Tokenizer.from_dir(folder), end_ids(folder, config))
 
 
