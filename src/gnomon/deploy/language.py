@@ -99,9 +99,12 @@ def export_language_model(
     """
     source = read_folder(folder)
     if not isinstance(source.head, LanguageHeadConfig) or source.family != "decoder":
+        speaks = isinstance(source.head, LanguageHeadConfig)
         raise GnomonError(
             f"{source.path} is no decoder with a language head, and only those are exported to onnx",
-            "generate with the folder itself, through torch",
+            "generate with the folder itself, through torch"
+            if speaks
+            else "it does not generate: gnomon distill and frontier write classifiers that run without torch",
         )
     model = load_language_model(source.path)
     length = min(max_length or model.max_length, model.max_length)

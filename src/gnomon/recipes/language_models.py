@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from gnomon.text.gguf_tokenizer import tokenizer_from_gguf
 if TYPE_CHECKING:
     from gnomon.models.base import Model
 
+_PATIENCE = 3.0  # seconds
 _CACHED_BITS = 8  # of the graph that is made of a GGUF file: within half a percent of its own perplexity
 
 
@@ -35,14 +37,25 @@ def open_model(name: str, *, threads: int | None = None, console: Console | None
     """
     console = console or Console(quiet=True)
     if is_gguf(name):
-        return open_language_model(_cached(gguf_path(name), console), threads=threads)
+        return _open_exported(_cached(gguf_path(name), console), threads, console)
     folder = resolve_model(name)
     if generates(read_config(folder)):
-        return open_language_model(folder, threads=threads)
+        return _open_exported(folder, threads, console)
     model = load_through_torch(folder, threads=threads)
     from gnomon.models.stepper import TorchStepper, lay_out_for_steps
 
     return LanguageModel(folder, TorchStepper(lay_out_for_steps(model)), model.tokenizer, model.end_ids)
+
+
+def _open_exported(folder: Path, threads: int | None, console: Console) -> LanguageModel:
+    """Open a folder, with a word where that takes long."""
+    sentence = "opening the model; the first time, its kernels are compiled for this processor (about ten seconds)"
+    patience = threading.Timer(_PATIENCE, console.say, (sentence,))
+    patience.start()
+    try:
+        return open_language_model(folder, threads=threads)
+    finally:
+        patience.cancel()
 
 
 def load_through_torch(folder: Path, *, threads: int | None) -> Model:

@@ -9,18 +9,17 @@ onnxruntime's product of one row reads them at 11.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from llvmlite import binding, ir
-from numba import types
+from numba import config, types
 
 from gnomon.vectors.compiling import emitted
 from gnomon.vectors.emitter import BYTE, FLOAT, INT32, INT64, Emitter, cgutils
 
 LANES = 16
 """Rows of a tile: 32-bit numbers in a register of 512 bits."""
-TILE = 4
-"""Rows of activations that go through a product together where there are so many."""
 PIECE = 16
 """Columns of one turn of the inner loop; a block's size is a multiple of it."""
 
@@ -31,10 +30,29 @@ _LOWER = 15
 _AHEAD = int(os.environ.get("AHEAD", "4096"))
 
 
+def _features() -> Mapping[str, bool]:
+    """What the processor that numba compiles for has; NUMBA_CPU_FEATURES may say that it is another."""
+    said: str | None = getattr(config, "CPU_FEATURES", None)
+    if said:
+        return {part[1:]: part[0] == "+" for part in said.split(",") if part}
+    features: Mapping[str, bool] = binding.get_host_cpu_features()
+    return features
+
+
+def _has(*names: str) -> bool:
+    return all(_features().get(name, False) for name in names)
+
+
+VNNI = _has("avx512f", "avx512bw", "avx512vl", "avx512vnni")
+"""Whether one instruction multiplies four columns; else AVX2 needs four for half as many rows."""
+
+TILE = 4 if VNNI else 2
+"""Rows of activations that go through a product together where there are so many: as registers allow."""
+
+
 def available() -> bool:
-    """Whether this processor has the instructions: AVX-512 with VNNI."""
-    features = binding.get_host_cpu_features()
-    return all(features.get(name, False) for name in ("avx512f", "avx512bw", "avx512vl", "avx512vnni"))
+    """Whether this processor has the instructions: AVX-512 with VNNI, or AVX2 with FMA and F16C."""
+    return VNNI or _has("avx2", "fma", "f16c")
 
 
 class _Products:
@@ -45,6 +63,8 @@ class _Products:
         self.builder = builder
         self.bits = bits
         self.tile = range(tile)
+        self.middle = 0 if bits == 8 and not VNNI else 1 << (bits - 1)
+        """What must still be taken from each weight."""
         self.registers = PIECE // _QUAD * self.bits // 8
         """Registers of weights of one piece."""
         self.sums = [[cgutils.alloca_once(builder, self.emit.ints) for _ in range(2)] for _ in self.tile]
@@ -80,9 +100,34 @@ class _Products:
         return [builder.bitcast(builder.and_(one, mask), self.emit.ints) for one in both]
 
     def _multiplied(self, total: Any, unsigned: Any, signed: Any) -> Any:
-        kind = ir.FunctionType(self.emit.ints, [self.emit.ints] * 3)
-        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.vpdpbusd.512")
-        return self.builder.call(function, [total, unsigned, signed])
+        if not VNNI:
+            halves = [self._half_multiplied(unsigned, signed, half) for half in range(2)]
+            lanes = ir.Constant(self.emit.ints, list(range(LANES)))
+            return self.builder.add(total, self.builder.shuffle_vector(*halves, lanes))
+        return self._called("llvm.x86.avx512.vpdpbusd.512", self.emit.ints, total, unsigned, signed)
+
+    def _half_multiplied(self, unsigned: Any, signed: Any, half: int) -> Any:
+        """The same of eight rows by AVX2, which adds pairs in 16 bits: 8-bit weights would not fit, so of them the
+        activation's sign goes to the weight, whose middle was taken from it."""
+        lanes = [half * LANES // 2 + lane for lane in range(LANES // 2)]
+        pick = ir.Constant(ir.VectorType(INT32, len(lanes)), lanes)
+        bytes_, words = ir.VectorType(BYTE, _REGISTER // 2), ir.VectorType(ir.IntType(16), _REGISTER // 4)
+        weights, activations = (
+            self.builder.bitcast(self.builder.shuffle_vector(one, one, pick), bytes_) for one in (unsigned, signed)
+        )
+        if self.bits == 8:
+            centred = self.builder.xor(weights, ir.Constant(bytes_, [-128] * (_REGISTER // 2)))
+            weights, activations = (
+                self._called("llvm.abs.v32i8", bytes_, activations, ir.Constant(ir.IntType(1), 0)),
+                self._called("llvm.x86.avx2.psign.b", bytes_, centred, activations),
+            )
+        pairs = self._called("llvm.x86.avx2.pmadd.ub.sw", words, weights, activations)
+        ones = ir.Constant(words, [1] * (_REGISTER // 4))
+        return self._called("llvm.x86.avx2.pmadd.wd", ir.VectorType(INT32, LANES // 2), pairs, ones)
+
+    def _called(self, name: str, result: Any, *values: Any) -> Any:
+        kind = ir.FunctionType(result, [value.type for value in values])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), values)
 
 
 class _Call(NamedTuple):
@@ -125,7 +170,7 @@ def _emit_tile(builder: Any, bits: int, tile: int, row: Any, call: _Call) -> Non
             place = emit.offset(call.weights, _REGISTER * products.registers, index)
             products.add_piece(place, emit.offset(numbers, PIECE, index), call.number_stride)
         scale, centre = _scales(emit, emit.offset(call.scales, _REGISTER, block.index), bits)
-        middle = emit.integers(1 << (bits - 1))
+        middle = emit.integers(products.middle)
         for distance, total, result in zip(beside, products.totals(), results, strict=True):
             place = builder.add(emit.offset(ir.Constant(INT64, 0), 4, block.index), distance)
             step, lift = (emit.load(builder.add(one, place), FLOAT) for one in (call.steps, call.lifts))

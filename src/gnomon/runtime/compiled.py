@@ -1,12 +1,13 @@
 """A deployed decoder with 8- or 4-bit weights, run by gnomon's own kernels instead of onnxruntime.
 
-It reads the same onnx file. Needs numba and a processor with AVX-512 VNNI, and knows decoders of Llama's kind (RMSNorm
+It reads the same onnx file. Needs numba and an x86 processor with AVX2, and knows decoders of Llama's kind (RMSNorm
 before each part, rotary positions, SwiGLU; Llama, Mistral, Qwen); `deploy/decoder.py` notes in a graph that it is one.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,7 +30,10 @@ class CompiledModel:
     """The weights of a model laid out for the kernels, and the threads that run them."""
 
     def __init__(self, file: OnnxFile, *, threads: int) -> None:
-        """Lay out the constants of a file whose notes have `LAYERS`: the fields of `Shape`, and `windows`."""
+        """Lay out the constants of a file whose notes have `LAYERS`: the fields of `Shape`, and `windows`.
+
+        The first time on a processor this compiles the kernels, for about ten seconds; they are kept on disk.
+        """
         said = json.loads(file.notes[LAYERS])
         windows = said.pop("windows")
         self.shape = Shape(**said)
@@ -53,9 +57,11 @@ class CompiledModel:
             constants["rotation.sines"].copy(),
             np.array(windows, np.int64),
         )
+        self._turn = threading.Lock()
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._room = self._make_room(1, 0)
+        self.rows(1).step(np.zeros(1, np.int64))
 
     @property
     def vocab_size(self) -> int:
@@ -67,11 +73,15 @@ class CompiledModel:
         return CompiledRows(self, count)
 
     def read(self, ids: Ids, rows: Ids, places: Ids, memory: Memory, wanted: Mask) -> Floats:
-        """Read tokens [M] at `places` of `rows`, those of a row in order -> the scores [N, V] of the `wanted` ones."""
+        """Read tokens [M] at `places` of `rows`, those of a row in order -> the scores [N, V] of the `wanted` ones.
+
+        Several threads may call this; they take turns.
+        """
         found = []
-        for start in range(0, len(ids), _PIECE):
-            piece = slice(start, start + _PIECE)
-            found.append(self._read(ids[piece], Tokens(rows[piece], places[piece]), memory, wanted[piece]))
+        with self._turn:
+            for start in range(0, len(ids), _PIECE):
+                piece = slice(start, start + _PIECE)
+                found.append(self._read(ids[piece], Tokens(rows[piece], places[piece]), memory, wanted[piece]))
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _read(self, ids: Ids, tokens: Tokens, memory: Memory, wanted: Mask) -> Floats:
@@ -148,7 +158,8 @@ class CompiledRows:
         real = counts > 0
         wanted[counts.cumsum()[real] - 1] = True
         logits = np.zeros((len(ids), self._model.vocab_size), np.float32)
-        logits[real] = self._model.read(ids[mask], rows, places, self._memory, wanted)
+        if real.any():
+            logits[real] = self._model.read(ids[mask], rows, places, self._memory, wanted)
         return logits
 
     def read(self, ids: Ids) -> Floats:
