@@ -6,6 +6,7 @@ DistributedDataParallel averages, which is another thing when shares weigh diffe
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +91,14 @@ def join() -> World:
         return World()
     if not dist.is_initialized():
         dist.init_process_group("gloo")
+        atexit.register(_leave)
     return World(dist.get_rank(), dist.get_world_size())
+
+
+def _leave() -> None:
+    """Stop the threads of the exchange before the interpreter goes: one that still runs then may abort the process."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 class Followed(Run):
