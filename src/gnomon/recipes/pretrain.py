@@ -113,6 +113,7 @@ def run(config: Config, console: Console | None = None) -> PretrainResult:
     if not world.leads:
         if not world.told(True):
             pretrain(setup, Followed(out), config, console, world)
+        world.leave()
         return PretrainResult(out / MODEL, Run(out).figures, {})
     with Run.start(
         out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("pretrain", out)
@@ -121,6 +122,7 @@ def run(config: Config, console: Console | None = None) -> PretrainResult:
             console.say(f"  {out} is finished: nothing is left to do")
         else:
             pretrain(setup, run_, config, console, world)
+    world.leave()
     return PretrainResult(out / MODEL, run_.figures, {})
 
 

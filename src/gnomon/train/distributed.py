@@ -6,7 +6,6 @@ DistributedDataParallel averages, which is another thing when shares weigh diffe
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +83,15 @@ class World:
             table.grad = own.coalesce()
             dist.all_reduce(table.grad)
 
+    def leave(self) -> None:
+        """End the exchange when all processes have come so far.
+
+        A process that ends while the exchange's own threads still drop what Python made may be aborted by them.
+        """
+        if self.size > 1:
+            dist.barrier()
+            dist.destroy_process_group()
+
 
 def join() -> World:
     """The world that torchrun made, or that of this process alone."""
@@ -91,14 +99,7 @@ def join() -> World:
         return World()
     if not dist.is_initialized():
         dist.init_process_group("gloo")
-        atexit.register(_leave)
     return World(dist.get_rank(), dist.get_world_size())
-
-
-def _leave() -> None:
-    """Stop the threads of the exchange before the interpreter goes: one that still runs then may abort the process."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 class Followed(Run):
