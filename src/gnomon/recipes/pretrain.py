@@ -114,7 +114,7 @@ def run(config: Config, console: Console | None = None) -> PretrainResult:
         if not world.told(True):
             pretrain(setup, Followed(out), config, console, world)
         world.leave()
-        return PretrainResult(out / MODEL, Run(out).figures, {})
+        return PretrainResult(out / MODEL, {}, {})  # the first process has the figures, and says them
     with Run.start(
         out, run_settings(config), overwrite=config.overwrite, resume_command=resume_command("pretrain", out)
     ) as run_:
