@@ -65,13 +65,14 @@ def test_products_are_those_of_the_rounded_numbers(bits: int, rows: int, blocks:
     packed = stored.packed()
     matrix = Matrix(packed, stored.scales, stored.centres, bias, arena=Arena(Matrix.bytes_of(packed)))
     x = generator.normal(size=(count, blocks * size)).astype(np.float32)
-    numbers = Numbers.room(count, blocks * size, blocks)
+    numbers = Numbers.room(count, blocks * size)
     for row in range(count):
         round_row(x[row], numbers, row, matrix.description)
     out = generator.normal(size=(count, 16 * matrix.tiles)).astype(np.float32)
     stream = generator.normal(size=out.shape).astype(np.float32)
-    steps = np.abs(x.reshape(count, blocks, size)).max(-1, keepdims=True) / 127
-    rounded = (np.rint(x.reshape(count, blocks, size) / steps) * steps).reshape(count, -1)
+    spans = x.reshape(count, -1, 32)
+    steps = np.abs(spans).max(-1, keepdims=True) / 127
+    rounded = (np.rint(spans / steps) * steps).reshape(count, -1)
     wanted = rounded.astype(np.float64) @ stored.values().T.astype(np.float64) + bias
     times(matrix.description, 0, matrix.tiles, numbers, count, out, False)
     np.testing.assert_allclose(out[:, :rows], wanted, atol=1e-5)

@@ -1,7 +1,8 @@
 """Products with matrices of 8- or 4-bit numbers in blocks, each block of columns with its own scale.
 
-Activations are rounded to 8 bits by block as they come, as llama.cpp and onnxruntime do. Every row of results is
-computed by the same operations in the same order, whatever rows are computed beside it.
+Activations are rounded to 8 bits as they come, as llama.cpp and onnxruntime do, each span of at most `SPAN` columns
+with a step of its own: by whole blocks of 64, SmolLM2 with 8 bits lost 0.6 % of perplexity instead of 0.1. Every row of
+results is computed by the same operations in the same order, whatever rows are computed beside it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ WEIGHTS, SCALES, BIAS, TILES, BLOCKS, SIZE, BITS, EXPONENT = range(8)
 """Fields of a matrix's description, int64: addresses, then numbers; SIZE is the columns of a block, and what the scales
 say is to be multiplied by 2 ** EXPONENT."""
 
+SPAN = 32
+"""Columns of activations that have a step in common, where blocks are not smaller."""
+
 _LARGEST = 127
 _SHORT_EXPONENT = 15  # the largest of 16-bit floats
 _ALIGNMENT = 64
@@ -26,7 +30,7 @@ Array = npt.NDArray[Any]
 
 
 class Numbers(NamedTuple):
-    """Rounded activations: int8 [M, I], and of each block [M, n] its step float32, the sum of its numbers int32 and
+    """Rounded activations: int8 [M, I], and of each span [M, n] its step float32, the sum of its numbers int32 and
     the product of both, its lift."""
 
     whole: Array
@@ -35,10 +39,11 @@ class Numbers(NamedTuple):
     lifts: Array
 
     @staticmethod
-    def room(rows: int, columns: int, blocks: int) -> Numbers:
-        """Memory for so many."""
+    def room(rows: int, columns: int) -> Numbers:
+        """Memory for so many, in spans as short as may be."""
         kinds = (np.float32, np.int32, np.float32)
-        return Numbers(aligned((rows, columns), np.int8), *(aligned((rows, blocks), kind) for kind in kinds))
+        spans = (aligned((rows, -(-columns // PIECE)), kind) for kind in kinds)
+        return Numbers(aligned((rows, columns), np.int8), *spans)
 
 
 class Arena:
@@ -130,9 +135,9 @@ def round_row(values: Any, numbers: Any, row: Any, matrix: Any) -> None:
 
     A 4-bit byte holds two neighbouring columns, so of eight columns the even ones come first.
     """
-    size, bits, unit = matrix[SIZE], matrix[BITS], np.float32(2.0 ** matrix[EXPONENT])
-    for block in range(matrix[BLOCKS]):
-        start = block * size
+    size, bits, unit = min(SPAN, matrix[SIZE]), matrix[BITS], np.float32(2.0 ** matrix[EXPONENT])
+    for span in range(matrix[BLOCKS] * matrix[SIZE] // size):
+        start = span * size
         highest = np.float32(0)
         for place in range(start, start + size):
             highest = max(highest, abs(values[place]))
@@ -152,9 +157,9 @@ def round_row(values: Any, numbers: Any, row: Any, matrix: Any) -> None:
                     total += even + odd
                     numbers.whole[row, octet + pair] = even
                     numbers.whole[row, octet + _OCTET // 2 + pair] = odd
-        numbers.steps[row, block] = step * unit
-        numbers.sums[row, block] = total
-        numbers.lifts[row, block] = step * unit * np.float32(total)
+        numbers.steps[row, span] = step * unit
+        numbers.sums[row, span] = total
+        numbers.lifts[row, span] = step * unit * np.float32(total)
 
 
 @kernel
@@ -165,18 +170,19 @@ def times(matrix: Any, first: Any, last: Any, numbers: Any, count: Any, out: Any
     blocks, size, bits = matrix[BLOCKS], matrix[SIZE], matrix[BITS]
     whole, steps = numbers.whole.ctypes.data, numbers.steps.ctypes.data
     sums, lifts = numbers.sums.ctypes.data, numbers.lifts.ctypes.data
-    by_number, by_block, by_result = numbers.whole.shape[1], 4 * numbers.steps.shape[1], 4 * out.shape[1]
+    by_number, by_span, by_result = numbers.whole.shape[1], 4 * numbers.steps.shape[1], 4 * out.shape[1]
+    span = min(SPAN, size)
     for tile in range(first, last):
         weights = matrix[WEIGHTS] + tile * (blocks * size * LANES * bits // 8)
         scales, bias = matrix[SCALES] + tile * blocks * LANES * 4, matrix[BIAS] + tile * LANES * 4
         results = out.ctypes.data + tile * LANES * 4
         if bits == 4:
             times_4_bits(
-                weights, scales, bias, blocks, size // PIECE, whole, by_number, steps, sums, lifts, by_block,
-                results, by_result, count, adding,
+                weights, scales, bias, blocks, size // span, span // PIECE, whole, by_number, steps, sums, lifts,
+                by_span, results, by_result, count, adding,
             )  # fmt: skip
         else:
             times_8_bits(
-                weights, scales, bias, blocks, size // PIECE, whole, by_number, steps, sums, lifts, by_block,
-                results, by_result, count, adding,
+                weights, scales, bias, blocks, size // span, span // PIECE, whole, by_number, steps, sums, lifts,
+                by_span, results, by_result, count, adding,
             )  # fmt: skip

@@ -18,8 +18,9 @@ from gnomon.formats.onnx_file import OnnxFile
 from gnomon.runtime.attention_lanes import HEADS, KEYS
 from gnomon.runtime.block_kernels import Arena, Matrix, Numbers, aligned
 from gnomon.runtime.block_lanes import LANES
-from gnomon.runtime.decoder_kernels import Memory, Room, Shape, Team, Tokens, Weights, read_layers, read_out
+from gnomon.runtime.decoder_kernels import Memory, Room, Shape, Tokens, Weights, read_layers, read_out
 from gnomon.runtime.language import LAYERS
+from gnomon.runtime.team import Team
 
 _PIECE = 128  # tokens read at once: their activations stay in the processor's caches
 _TOKENS, _OUT = "backbone.tokens", "head.out"
@@ -116,13 +117,12 @@ class CompiledModel:
         matrices = [self._head, *(matrix for layer in self._matrices for matrix in layer)]
         widest = max(matrix.columns for matrix in matrices)
         results = LANES * max(matrix.tiles for matrix in matrices[1:])
-        numbers = Numbers.room(count, widest, max(matrix.blocks for matrix in matrices))
         return Room(
             aligned((count, self._table.columns), np.float32),
             aligned((count, results), np.float32),
             aligned((count, self.shape.heads * self.shape.head_size), np.float32),
             aligned((self._threads, widest), np.float32),
-            numbers,
+            Numbers.room(count, widest),
             aligned((self._threads, HEADS, columns), np.float32),
         )
 

@@ -27,7 +27,8 @@ from gnomon.runtime.attention_lanes import (
     weigh_4,
 )
 from gnomon.runtime.block_kernels import BLOCKS, SIZE, TILES, Numbers, round_row, times
-from gnomon.runtime.block_lanes import LANES, gate, meet
+from gnomon.runtime.block_lanes import LANES, gate
+from gnomon.runtime.team import meet, share
 from gnomon.vectors.compiling import kernel
 
 QKV, OUTPUT, GATE_UP, DOWN = range(4)
@@ -90,29 +91,6 @@ class Room(NamedTuple):
     scores: Array
 
 
-class Team(NamedTuple):
-    """The threads of a call: which one this is, of how many, and the address of the int64 they count their meetings in,
-    which is 0 before the call."""
-
-    thread: int
-    threads: int
-    counter: int
-
-
-@kernel
-def _share(total: Any, team: Any) -> Any:
-    """The part of `total` things that is this thread's: first and last."""
-    return total * team.thread // team.threads, total * (team.thread + 1) // team.threads
-
-
-@kernel
-def _meet(team: Any, meetings: Any) -> Any:
-    """Wait for the other threads; the number of meetings there were."""
-    if team.threads > 1:
-        meet(team.counter, (meetings + 1) * team.threads)
-    return meetings + 1
-
-
 @kernel
 def _norm(x: Any, weight: Any, eps: Any, out: Any) -> None:
     """RMSNorm (Zhang and Sennrich 2019)."""
@@ -127,7 +105,7 @@ def _norm(x: Any, weight: Any, eps: Any, out: Any) -> None:
 @kernel
 def _norm_and_round(room: Any, weight: Any, eps: Any, matrix: Any, count: Any, team: Any) -> None:
     """The norms of the stream, as activations of the described matrix."""
-    first, last = _share(count, team)
+    first, last = share(count, team)
     normed = room.normed[team.thread]
     for row in range(first, last):
         _norm(room.x[row], weight, eps, normed)
@@ -136,7 +114,7 @@ def _norm_and_round(room: Any, weight: Any, eps: Any, matrix: Any, count: Any, t
 
 @kernel
 def _multiply(matrix: Any, room: Any, count: Any, out: Any, adding: Any, team: Any) -> None:
-    first, last = _share(matrix[TILES], team)
+    first, last = share(matrix[TILES], team)
     times(matrix, first, last, room.numbers, count, out, adding)
 
 
@@ -153,7 +131,7 @@ def _turn(head: Any, cosines: Any, sines: Any) -> None:
 @kernel
 def _place_heads(layer: Any, shape: Any, weights: Any, tokens: Any, memory: Any, room: Any, team: Any) -> None:
     """Norm and turn queries and keys, and write keys and values where the state has them."""
-    first, last = _share(tokens.rows.shape[0], team)
+    first, last = share(tokens.rows.shape[0], team)
     size = shape.head_size
     for row in range(first, last):
         place = tokens.places[row]
@@ -184,7 +162,7 @@ def _keep(vector: Any, parts: Any, place: Any, is_key: Any) -> None:
 @kernel
 def _attend(layer: Any, shape: Any, weights: Any, tokens: Any, memory: Any, room: Any, team: Any) -> None:
     """Every token's heads over what its row holds up to it."""
-    first, last = _share(tokens.rows.shape[0] * shape.groups, team)
+    first, last = share(tokens.rows.shape[0] * shape.groups, team)
     size, each = shape.head_size, shape.heads // shape.groups
     scores = room.scores[team.thread]
     for unit in range(first, last):
@@ -254,7 +232,7 @@ def _weigh(scores: Any, values: Any, heads: Any, count: Any, out: Any) -> None:
 @kernel
 def _round_mixed(matrix: Any, room: Any, count: Any, team: Any) -> None:
     """What the heads gave, as activations of the output matrix."""
-    first, last = _share(count, team)
+    first, last = share(count, team)
     for row in range(first, last):
         round_row(room.mixed[row], room.numbers, row, matrix)
 
@@ -262,7 +240,7 @@ def _round_mixed(matrix: Any, room: Any, count: Any, team: Any) -> None:
 @kernel
 def _gate_and_round(matrix: Any, room: Any, count: Any, team: Any) -> None:
     """SwiGLU of the wide results, as activations of the matrix back."""
-    first, last = _share(count, team)
+    first, last = share(count, team)
     inner = matrix[BLOCKS] * matrix[SIZE]
     for row in range(first, last):
         gates = room.wide[row].ctypes.data
@@ -277,30 +255,30 @@ def read_layers(shape: Any, weights: Any, tokens: Any, memory: Any, room: Any, t
     for layer in range(shape.layers):
         matrices = weights.matrices[layer]
         _norm_and_round(room, weights.norms[2 * layer], shape.eps, matrices[QKV], count, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _multiply(matrices[QKV], room, count, room.wide, False, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _place_heads(layer, shape, weights, tokens, memory, room, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _attend(layer, shape, weights, tokens, memory, room, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _round_mixed(matrices[OUTPUT], room, count, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _multiply(matrices[OUTPUT], room, count, room.x, True, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _norm_and_round(room, weights.norms[2 * layer + 1], shape.eps, matrices[GATE_UP], count, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _multiply(matrices[GATE_UP], room, count, room.wide, False, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _gate_and_round(matrices[DOWN], room, count, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
         _multiply(matrices[DOWN], room, count, room.x, True, team)
-        meetings = _meet(team, meetings)
+        meetings = meet(team, meetings)
 
 
 @kernel
 def read_out(shape: Any, weights: Any, matrix: Any, room: Any, count: Any, out: Any, team: Any) -> None:
     """The scores of the first `count` rows of the stream: last norm and output matrix."""
     _norm_and_round(room, weights.norms[2 * shape.layers], shape.eps, matrix, count, team)
-    _meet(team, 0)
+    meet(team, 0)
     _multiply(matrix, room, count, out, False, team)
