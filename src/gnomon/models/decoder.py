@@ -137,6 +137,22 @@ class DecoderBackbone(Backbone):
         taps: Taps | None = None,
     ) -> Output:
         """`ids`, `mask`, `documents` [B, T] -> hidden [B, T, D]. Taps: embeddings, layers.N, layers.N.attention."""
+        return Output(self._hidden(ids, mask, documents, state, taps), state)
+
+    def last(self, ids: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
+        """[B, T] -> [B, 1, D]: of the last layer only the keys and values of the other positions are computed."""
+        return self._hidden(ids, mask, None, state, None, last_only=True)[:, -1:]  # a stack without layers cuts nothing
+
+    def _hidden(
+        self,
+        ids: Tensor,
+        mask: Tensor | None,
+        documents: Tensor | None,
+        state: State | None,
+        taps: Taps | None,
+        *,
+        last_only: bool = False,
+    ) -> Tensor:
         rows, length = ids.shape
         past, seen = 0, mask
         before: int | Tensor = 0
@@ -151,12 +167,14 @@ class DecoderBackbone(Backbone):
             taps("embeddings", x)
         for index, layer in enumerate(self.layers):
             see = None if taps is None else named_tap(taps, f"layers.{index}.attention")
-            x = layer(x, readings[index], memory=memories[index], see_weights=see)
+            cut = last_only and index == len(self.layers) - 1
+            x = layer(x, readings[index], memory=memories[index], see_weights=see, last_only=cut)
             if taps is not None:
                 taps(f"layers.{index}", x)
         if state is not None:
             state.advance(length, seen)
-        return Output(self.final_norm(x), state)
+        hidden: Tensor = self.final_norm(x)
+        return hidden
 
     def _embed(
         self,

@@ -55,8 +55,8 @@ class TorchStepper:
             self._read.append((ids, mask))
         with _reading(self._model):
             given = None if mask.all() else self._tensor(mask)
-            hidden: Tensor = self._model.backbone(self._tensor(ids), mask=given, state=self._state).hidden
-            logits = self._head.logits(hidden[:, -1])
+            hidden = self._model.backbone.last(self._tensor(ids), mask=given, state=self._state)
+            logits = self._head.logits(hidden[:, 0])
         return logits.float().cpu().numpy()
 
     def step(self, ids: Ids) -> Floats:

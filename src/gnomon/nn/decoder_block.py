@@ -51,10 +51,12 @@ class DecoderBlock(nn.Module):
         *,
         memory: KeyValues | None = None,
         see_weights: Callable[[Tensor], None] | None = None,
+        last_only: bool = False,
     ) -> Tensor:
-        """[B, T, D] -> [B, T, D]; the arguments are `GroupedAttention`'s."""
+        """[B, T, D] -> [B, T, D], or [B, 1, D] of the last position; the arguments are `GroupedAttention`'s."""
         seen = self.attention_norm(x) if self._pre else x
-        x = x + self.dropout(self.attention(seen, reading, memory=memory, see_weights=see_weights))
+        mixed = self.attention(seen, reading, memory=memory, see_weights=see_weights, last_only=last_only)
+        x = (x[:, -1:] if last_only else x) + self.dropout(mixed)
         if self._pre:
             x = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
         else:

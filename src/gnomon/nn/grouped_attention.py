@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -72,10 +72,15 @@ class GroupedAttention(nn.Module):
         *,
         memory: KeyValues | None = None,
         see_weights: Callable[[Tensor], None] | None = None,
+        last_only: bool = False,
     ) -> Tensor:
-        """`x` [B, T, D] -> [B, T, D]. `memory` holds the keys and values of the columns before, and takes these too;
-        `see_weights` is given the weights [B, H, T, S]."""
+        """`x` [B, T, D] -> [B, T, D], with `last_only` [B, 1, D] of the last position, which sees all before it.
+        `memory` holds the keys and values of the columns before, and takes these too; `see_weights` is given the
+        weights [B, H, T, S]."""
         query, key, value = self._heads(x, reading.rotation)
+        if last_only:
+            bias = None if reading.bias is None else reading.bias[..., -1:, :]
+            query, reading = query[:, :, -1:], replace(reading, bias=bias, causal=False)
         if memory is not None:
             key, value = memory.append(key, value, start=reading.past)
         if see_weights is not None:
