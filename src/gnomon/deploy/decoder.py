@@ -22,11 +22,11 @@ from gnomon.deploy.blocks import Blocks
 from gnomon.deploy.graph import IDS, LOGITS, MICROSOFT, Graph, Input, Output
 from gnomon.deploy.head_padding import padded_size
 from gnomon.errors import GnomonError
+from gnomon.formats.onnx_file import LAYERS
 from gnomon.models.decoder import DecoderConfig
 from gnomon.models.heads import LanguageHeadConfig
 from gnomon.nn.positions import PositionTable, sinusoidal
 from gnomon.nn.rope import rotary
-from gnomon.runtime.language import LAYERS
 
 SEEN, TOTAL, WANTED = "seqlens_k", "total_sequence_length", "logits_of"
 POSITIONS, NGRAMS = "position_ids", "ngrams"

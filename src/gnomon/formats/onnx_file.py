@@ -15,6 +15,9 @@ import numpy as np
 
 from gnomon.errors import GnomonError
 
+LAYERS = "layers"
+"""The note in a graph whose layers gnomon's own kernels can compute; its text is what they are like."""
+
 _MODEL_GRAPH, _MODEL_NOTES = 7, 14
 _NOTE_KEY, _NOTE_VALUE = 1, 2
 _GRAPH_CONSTANTS = 5

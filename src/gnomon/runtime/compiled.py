@@ -14,12 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from gnomon.decoding.stepper import Floats, Ids, Mask
-from gnomon.formats.onnx_file import OnnxFile
+from gnomon.formats.onnx_file import LAYERS, OnnxFile
 from gnomon.runtime.attention_lanes import HEADS, KEYS
 from gnomon.runtime.block_kernels import Arena, Matrix, Numbers, aligned
 from gnomon.runtime.block_lanes import LANES
 from gnomon.runtime.decoder_kernels import Memory, Room, Shape, Tokens, Weights, read_layers, read_out
-from gnomon.runtime.language import LAYERS
 from gnomon.runtime.team import Team
 
 _PIECE = 128  # tokens read at once: their activations stay in the processor's caches

@@ -14,10 +14,7 @@ import numpy as np
 from gnomon.decoding.loop import log_softmax
 from gnomon.decoding.stepper import Floats, Ids, Mask
 from gnomon.errors import GnomonError
-from gnomon.formats.onnx_file import read_onnx
-
-LAYERS = "layers"
-"""The note in a graph whose layers gnomon's own kernels can compute; its text is what they are like."""
+from gnomon.formats.onnx_file import LAYERS, read_onnx
 
 _PIECE = 128  # columns scored at once: their scores of every token are in memory together
 
