@@ -43,7 +43,9 @@ class BlockNodes:
         return graph.node("Add", y, graph.node("MatMul", sums, centres))
 
     def rows(self, ids: str, blocks: Blocks, name: str) -> str:
-        """Ids [B, T] -> their rows [B, T, I] of a table of 8 bits."""
+        """Ids [B, T] -> their rows [B, T, I] of a table. Raises ValueError for one that has centres."""
+        if blocks.centres is not None:
+            raise ValueError(f"the rows of {name} are looked up, and of {blocks.bits} bits that is not known")
         graph = self._graph
         found = graph.node(
             "GatherBlockQuantized",

@@ -2,8 +2,8 @@
 
 A matrix of 8- or 4-bit numbers is laid out in tiles of `LANES` rows: each lane of a register is a row, so that a
 block's scales multiply sixteen rows at once and no lane is ever added to another. One instruction (VNNI's vpdpbusd)
-multiplies four columns of sixteen rows. On one core of a Zen 4 a token reads SmolLM2's weights at 25 GB/s, where
-onnxruntime's 4-bit product of one row reads at 11.
+multiplies four columns of sixteen rows. One row of activations is then computed about as fast as memory gives the
+weights; `make bench-generate` measures what that brings.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 from llvmlite import binding, ir
 from numba import config, types
 
-from gnomon.vectors.compiling import emitted
-from gnomon.vectors.emitter import BYTE, FLOAT, INT32, INT64, Emitter, cgutils
+from gnomon.vectors.emitter import BYTE, FLOAT, INT32, INT64, Emitter, cgutils, emits
 
 LANES = 16
 """Rows of a tile: 32-bit numbers in a register of 512 bits."""
 PIECE = 16
 """Columns of one turn of the inner loop; a block's size is a multiple of it."""
 
-_REGISTER = 64  # bytes
+_REGISTER = 4 * LANES  # bytes
 _QUAD = 4  # columns of one instruction
 _LOWER = 15
 
@@ -41,7 +40,7 @@ def _has(*names: str) -> bool:
 
 
 VNNI = _has("avx512f", "avx512bw", "avx512vl", "avx512vnni")
-"""Whether one instruction multiplies four columns; else AVX2 needs four for half as many rows."""
+"""Whether one instruction multiplies four columns of LANES rows; AVX2 needs several."""
 
 TILE = 4 if VNNI else 2
 """Rows of activations that go through a product together where there are so many: as registers allow."""
@@ -55,9 +54,9 @@ def available() -> bool:
 class _Products:
     """Sums of products of unsigned weights [quads of columns, LANES rows, 4] and signed activations."""
 
-    def __init__(self, builder: Any, bits: int, tile: int) -> None:
-        self.emit = Emitter(builder, LANES)
-        self.builder = builder
+    def __init__(self, emit: Emitter, bits: int, tile: int) -> None:
+        self.emit = emit
+        self.builder = builder = emit.builder
         self.bits = bits
         self.tile = range(tile)
         self.middle = 0 if bits == 8 and not VNNI else 1 << (bits - 1)
@@ -80,8 +79,8 @@ class _Products:
         for register in range(self.registers):
             for numbers in self._numbers(emit.offset(weights, _REGISTER, register)):
                 for row in self.tile:
-                    place = emit.offset(activations, 1, self.builder.mul(stride, ir.Constant(INT64, row)))
-                    four = emit.spread(emit.load(emit.offset(place, _QUAD, quad), INT32))
+                    place = emit.offset(emit.offset(activations, stride, row), _QUAD, quad)
+                    four = emit.spread(emit.load(place, INT32))
                     slot = self.sums[row][quad % 2]
                     self.builder.store(self._multiplied(self.builder.load(slot), numbers, four), slot)
                 quad += 1
@@ -102,7 +101,7 @@ class _Products:
             halves = [self._half_multiplied(unsigned, signed, half) for half in range(2)]
             lanes = ir.Constant(self.emit.ints, list(range(LANES)))
             return self.builder.add(total, self.builder.shuffle_vector(*halves, lanes))
-        return self._called("llvm.x86.avx512.vpdpbusd.512", self.emit.ints, total, unsigned, signed)
+        return self.emit.called("llvm.x86.avx512.vpdpbusd.512", self.emit.ints, total, unsigned, signed)
 
     def _half_multiplied(self, unsigned: Any, signed: Any, half: int) -> Any:
         """The same of eight rows by AVX2, which adds pairs in 16 bits: 8-bit weights would not fit, so of them the
@@ -116,21 +115,18 @@ class _Products:
         if self.bits == 8:
             centred = self.builder.xor(weights, ir.Constant(bytes_, [-128] * (_REGISTER // 2)))
             weights, activations = (
-                self._called("llvm.abs.v32i8", bytes_, activations, ir.Constant(ir.IntType(1), 0)),
-                self._called("llvm.x86.avx2.psign.b", bytes_, centred, activations),
+                self.emit.called("llvm.abs.v32i8", bytes_, activations, ir.Constant(ir.IntType(1), 0)),
+                self.emit.called("llvm.x86.avx2.psign.b", bytes_, centred, activations),
             )
-        pairs = self._called("llvm.x86.avx2.pmadd.ub.sw", words, weights, activations)
+        pairs = self.emit.called("llvm.x86.avx2.pmadd.ub.sw", words, weights, activations)
         ones = ir.Constant(words, [1] * (_REGISTER // 4))
-        return self._called("llvm.x86.avx2.pmadd.wd", ir.VectorType(INT32, LANES // 2), pairs, ones)
-
-    def _called(self, name: str, result: Any, *values: Any) -> Any:
-        kind = ir.FunctionType(result, [value.type for value in values])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), values)
+        return self.emit.called("llvm.x86.avx2.pmadd.wd", ir.VectorType(INT32, LANES // 2), pairs, ones)
 
 
 class _Call(NamedTuple):
     """The arguments of `times_rows`, as values of the IR builder."""
 
+    bits: Any
     weights: Any
     scales: Any
     bias: Any
@@ -149,14 +145,33 @@ class _Call(NamedTuple):
     adding: Any
 
 
-def _emit_tile(builder: Any, bits: int, tile: int, row: Any, call: _Call) -> None:
+@emits(types.void(*[types.int64] * len(_Call._fields)), LANES)
+def times_rows(emit: Emitter, *arguments: Any) -> None:
+    """Multiply one tile of LANES rows of weights of `bits`, 8 or 4, with `count` rows of activations.
+
+    Addresses and strides in bytes: the tile's weights, scales (of 8 bits float32 [blocks, LANES], of 4 float16 [blocks,
+    2, LANES], centres after scales) and bias; its number of blocks, of a block's spans, and of a span's pieces;
+    activations int8, and of each span their steps float32, sums int32 and lifts float32; results float32, which are
+    added to where `adding`. A weight is (stored - middle) * scale + centre, an activation number * step, a lift the sum
+    of a span's activations.
+    """
+    call, builder, size = _Call(*arguments), emit.builder, ir.Constant(INT64, TILE)
+    whole = builder.udiv(call.count, size)
+    done = builder.mul(whole, size)
+    for bits in (4, 8):
+        with builder.if_then(builder.icmp_signed("==", call.bits, ir.Constant(INT64, bits))):
+            with cgutils.for_range(builder, whole) as tile:
+                _emit_tile(emit, bits, TILE, builder.mul(tile.index, size), call)
+            with cgutils.for_range(builder, builder.sub(call.count, done)) as one:
+                _emit_tile(emit, bits, 1, builder.add(done, one.index), call)
+
+
+def _emit_tile(emit: Emitter, bits: int, tile: int, row: Any, call: _Call) -> None:
     """The products of `tile` rows of activations from `row` on."""
-    products = _Products(builder, bits, tile)
-    emit = products.emit
-    numbers = builder.add(call.numbers, builder.mul(row, call.number_stride))
+    builder, products = emit.builder, _Products(emit, bits, tile)
+    numbers = emit.offset(call.numbers, call.number_stride, row)
     rows = [builder.add(row, ir.Constant(INT64, number)) for number in products.tile]
-    beside = [builder.mul(one, call.span_stride) for one in rows]
-    places = [builder.add(call.out, builder.mul(one, call.out_stride)) for one in rows]
+    places = [emit.offset(call.out, call.out_stride, one) for one in rows]
     results = [cgutils.alloca_once(builder, emit.floats) for _ in rows]
     adding = builder.icmp_signed("!=", call.adding, ir.Constant(INT64, 0))
     for place, result in zip(places, results, strict=True):
@@ -172,13 +187,16 @@ def _emit_tile(builder: Any, bits: int, tile: int, row: Any, call: _Call) -> Non
                 at = builder.add(builder.mul(index, call.pieces), piece.index)
                 place = emit.offset(call.weights, _REGISTER * products.registers, at)
                 products.add_piece(place, emit.offset(numbers, PIECE, at), call.number_stride)
-            for distance, total, result in zip(beside, products.totals(), results, strict=True):
-                place = builder.add(emit.offset(ir.Constant(INT64, 0), 4, index), distance)
-                step, lift = (emit.load(builder.add(one, place), FLOAT) for one in (call.steps, call.lifts))
-                whole = emit.load(builder.add(call.sums, place), INT32)
-                exact = builder.sitofp(builder.sub(total, builder.mul(middle, emit.spread(whole))), emit.floats)
-                sum_ = emit.fma(exact, builder.fmul(scale, emit.spread(step)), builder.load(result))
-                builder.store(sum_ if centre is None else emit.fma(centre, emit.spread(lift), sum_), result)
+            for one, total, result in zip(rows, products.totals(), results, strict=True):
+                spans = (emit.offset(part, call.span_stride, one) for part in (call.steps, call.lifts, call.sums))
+                step_at, lift_at, whole_at = (emit.offset(part, 4, index) for part in spans)
+                whole = emit.spread(emit.load(whole_at, INT32))
+                exact = builder.sitofp(builder.sub(total, builder.mul(middle, whole)), emit.floats)
+                step = emit.spread(emit.load(step_at, FLOAT))
+                found = emit.fma(exact, builder.fmul(scale, step), builder.load(result))
+                if centre is not None:
+                    found = emit.fma(centre, emit.spread(emit.load(lift_at, FLOAT)), found)
+                builder.store(found, result)
     for place, result in zip(places, results, strict=True):
         emit.store(builder.load(result), place)
 
@@ -187,73 +205,13 @@ def _scales(emit: Emitter, place: Any, bits: int) -> tuple[Any, Any]:
     """The scales of a block's rows and, of 4 bits, their centres: one line of memory holds both, as 16-bit floats."""
     if bits == 8:
         return emit.load(place, align=_REGISTER), None
-    short = ir.VectorType(ir.HalfType(), LANES)
-    both = (emit.load(emit.offset(place, _REGISTER // 2, half), short, _REGISTER // 2) for half in range(2))
-    scale, centre = (emit.builder.fpext(one, emit.floats) for one in both)
-    return scale, centre
+    return emit.shorts(place), emit.shorts(emit.offset(place, _REGISTER // 2, 1))
 
 
-def _times_rows(bits: int) -> Any:
-    """A function that multiplies one tile of LANES rows of weights with `count` rows of activations.
-
-    Addresses and strides in bytes: the tile's weights, scales (of 8 bits float32 [blocks, LANES], of 4 float16 [blocks,
-    2, LANES], centres after scales) and bias; its number of blocks, of a block's spans, and of a span's pieces;
-    activations int8, and of each span their steps float32, sums int32 and lifts float32; results float32, which are
-    added to where `adding`. A weight is (stored - middle) * scale + centre, an activation number * step, a lift the sum
-    of a span's activations.
-    """
-
-    @emitted
-    def times_rows(
-        typing: Any,
-        weights: Any,
-        scales: Any,
-        bias: Any,
-        blocks: Any,
-        spans: Any,
-        pieces: Any,
-        numbers: Any,
-        number_stride: Any,
-        steps: Any,
-        sums: Any,
-        lifts: Any,
-        span_stride: Any,
-        out: Any,
-        out_stride: Any,
-        count: Any,
-        adding: Any,
-    ) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            call = _Call(*arguments)
-            size = ir.Constant(INT64, TILE)
-            whole = builder.udiv(call.count, size)
-            with cgutils.for_range(builder, whole) as tile:
-                _emit_tile(builder, bits, TILE, builder.mul(tile.index, size), call)
-            done = builder.mul(whole, size)
-            with cgutils.for_range(builder, builder.sub(call.count, done)) as one:
-                _emit_tile(builder, bits, 1, builder.add(done, one.index), call)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * len(_Call._fields)), emit
-
-    return times_rows
-
-
-times_4_bits, times_8_bits = _times_rows(4), _times_rows(8)
-
-
-@emitted
-def gate(typing: Any, gates: Any, values: Any, out: Any, chunks: Any) -> Any:
+@emits(types.void(*[types.int64] * 4), LANES)
+def gate(emit: Emitter, gates: Any, values: Any, out: Any, chunks: Any) -> None:
     """`out` = gates sigmoid(gates) values, `chunks` registers of float32 each (SwiGLU; Shazeer 2020)."""
-
-    def emit_gate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        gates, values, out, chunks = arguments
-        emit = Emitter(builder, LANES)
-        with cgutils.for_range(builder, chunks) as chunk:
-            gated = emit.load(emit.offset(gates, _REGISTER, chunk.index))
-            opened = builder.fmul(gated, emit.sigmoid(gated))
-            product = builder.fmul(opened, emit.load(emit.offset(values, _REGISTER, chunk.index)))
-            emit.store(product, emit.offset(out, _REGISTER, chunk.index))
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4), emit_gate
+    with cgutils.for_range(emit.builder, chunks) as chunk:
+        gated, value = (emit.load(emit.offset(part, _REGISTER, chunk.index)) for part in (gates, values))
+        opened = emit.builder.fmul(gated, emit.sigmoid(gated))
+        emit.store(emit.builder.fmul(opened, value), emit.offset(out, _REGISTER, chunk.index))

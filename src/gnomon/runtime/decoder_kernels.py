@@ -12,20 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gnomon.runtime.attention_lanes import (
-    HEADS,
-    KEYS,
-    compare_1,
-    compare_2,
-    compare_3,
-    compare_4,
-    exponentials,
-    shorten,
-    weigh_1,
-    weigh_2,
-    weigh_3,
-    weigh_4,
-)
+from gnomon.runtime.attention_lanes import HEADS, KEYS, compare, exponentials, shorten, weigh
 from gnomon.runtime.block_kernels import BLOCKS, SIZE, TILES, Numbers, round_row, times
 from gnomon.runtime.block_lanes import LANES, gate
 from gnomon.runtime.team import meet, share
@@ -187,14 +174,7 @@ def _compare(queries: Any, keys: Any, heads: Any, count: Any, scale: Any, scores
     """Scaled products of queries [heads d] with the first `count` keys, in `scores` [heads, >= count up to KEYS]."""
     size, tiles, stride = queries.shape[0] // heads, (count + LANES - 1) // LANES, scores.shape[1] * 4
     query, key, out = queries.ctypes.data, keys.ctypes.data, scores.ctypes.data
-    if heads == 1:
-        compare_1(query, key, size, tiles, scale, out, stride)
-    elif heads == 2:
-        compare_2(query, key, size, tiles, scale, out, stride)
-    elif heads == 3:
-        compare_3(query, key, size, tiles, scale, out, stride)
-    else:
-        compare_4(query, key, size, tiles, scale, out, stride)
+    compare(heads, query, key, size, tiles, scale, out, stride)
 
 
 @kernel
@@ -219,14 +199,7 @@ def _weigh(scores: Any, values: Any, heads: Any, count: Any, out: Any) -> None:
     stride, weights, size = scores.shape[1] * 4, scores.ctypes.data, out.shape[0] // heads
     for part in range(values.shape[0]):
         value, place = values[part].ctypes.data, out.ctypes.data + part * LANES * 4
-        if heads == 1:
-            weigh_1(weights, stride, value, count, place, size * 4)
-        elif heads == 2:
-            weigh_2(weights, stride, value, count, place, size * 4)
-        elif heads == 3:
-            weigh_3(weights, stride, value, count, place, size * 4)
-        else:
-            weigh_4(weights, stride, value, count, place, size * 4)
+        weigh(heads, weights, stride, value, count, place, size * 4)
 
 
 @kernel

@@ -8,41 +8,34 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba import types
 
-from gnomon.vectors.compiling import emitted, kernel
-from gnomon.vectors.emitter import INT32, INT64, cgutils
+from gnomon.vectors.compiling import kernel
+from gnomon.vectors.emitter import INT32, INT64, Emitter, cgutils, emits
 
 _SPINS = 2000  # turns before a waiting thread offers its processor to others
 
 
-@emitted
-def wait(typing: Any, counter: Any, target: Any) -> Any:
+@emits(types.void(types.int64, types.int64), lanes=1)
+def wait(emit: Emitter, counter: Any, target: Any) -> None:
     """Add one to the int64 at the address `counter` and wait until it is `target`: threads wait for each other."""
-
-    def emit_wait(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        counter, target = arguments
-        place = builder.inttoptr(counter, INT64.as_pointer())
-        builder.atomic_rmw("add", place, ir.Constant(INT64, 1), "acq_rel")
-        waiting, spin, over = (builder.append_basic_block(name) for name in ("waiting", "spin", "over"))
-        spins = cgutils.alloca_once(builder, INT64)
-        builder.store(ir.Constant(INT64, 0), spins)
-        builder.branch(waiting)
-        builder.position_at_end(waiting)
-        met = builder.icmp_signed(">=", builder.load_atomic(place, "acquire", 8), target)
-        builder.cbranch(met, over, spin)
-        builder.position_at_end(spin)
-        turns = builder.add(builder.load(spins), ir.Constant(INT64, 1))
-        builder.store(turns, spins)
-        pause = ir.FunctionType(ir.VoidType(), [])
-        builder.call(cgutils.get_or_insert_function(builder.module, pause, "llvm.x86.sse2.pause"), [])
-        if os.name == "posix":
-            with builder.if_then(builder.icmp_signed(">", turns, ir.Constant(INT64, _SPINS)), likely=False):
-                offer = ir.FunctionType(INT32, [])
-                builder.call(cgutils.get_or_insert_function(builder.module, offer, "sched_yield"), [])
-        builder.branch(waiting)
-        builder.position_at_end(over)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), emit_wait
+    builder = emit.builder
+    place = builder.inttoptr(counter, INT64.as_pointer())
+    builder.atomic_rmw("add", place, ir.Constant(INT64, 1), "acq_rel")
+    waiting, spin, over = (builder.append_basic_block(name) for name in ("waiting", "spin", "over"))
+    spins = cgutils.alloca_once(builder, INT64)
+    builder.store(ir.Constant(INT64, 0), spins)
+    builder.branch(waiting)
+    builder.position_at_end(waiting)
+    met = builder.icmp_signed(">=", builder.load_atomic(place, "acquire", 8), target)
+    builder.cbranch(met, over, spin)
+    builder.position_at_end(spin)
+    turns = builder.add(builder.load(spins), ir.Constant(INT64, 1))
+    builder.store(turns, spins)
+    emit.called("llvm.x86.sse2.pause", ir.VoidType())
+    if os.name == "posix":
+        with builder.if_then(builder.icmp_signed(">", turns, ir.Constant(INT64, _SPINS)), likely=False):
+            emit.called("sched_yield", INT32)
+    builder.branch(waiting)
+    builder.position_at_end(over)
 
 
 class Team(NamedTuple):

@@ -6,16 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
-from numba.extending import intrinsic
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def emitted(emit: Callable[..., Any]) -> Any:
-    """A function for kernels to call whose machine code `emit` writes: numba's intrinsic, typed."""
-    return intrinsic(emit)
 
 
 def kernel(function: F) -> F:

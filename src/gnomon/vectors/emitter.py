@@ -5,10 +5,13 @@ Memory is passed by address. A kernel's file says how wide its registers are; th
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils as untyped_cgutils
+from numba.extending import intrinsic
 
 cgutils: Any = untyped_cgutils
 
@@ -30,11 +33,14 @@ class Emitter:
         self.floats = ir.VectorType(FLOAT, lanes)
         self.ints = ir.VectorType(INT32, lanes)
 
+    def called(self, name: str, result: Any, *values: Any) -> Any:
+        """What the function `name`, LLVM's own or the process's, gives for `values`, of the type `result`."""
+        signature = ir.FunctionType(result, [value.type for value in values])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, signature, name), values)
+
     def call(self, name: str, *values: Any) -> Any:
         """LLVM's own function `name` of float vectors."""
-        signature = ir.FunctionType(self.floats, [self.floats] * len(values))
-        function = cgutils.get_or_insert_function(self.builder.module, signature, f"llvm.{name}.v{self.lanes}f32")
-        return self.builder.call(function, values)
+        return self.called(f"llvm.{name}.v{self.lanes}f32", self.floats, *values)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         """a b + c, rounded once."""
@@ -48,15 +54,22 @@ class Emitter:
         """A 32-bit integer in every lane."""
         return ir.Constant(self.ints, [value] * self.lanes)
 
-    def offset(self, address: Any, size: int, index: Any) -> Any:
-        """The address of element `index`, a number or a value, of elements of `size` bytes."""
-        scaled = self.builder.mul(index, ir.Constant(INT64, size)) if isinstance(index, ir.Value) else None
-        return self.builder.add(address, scaled if scaled is not None else ir.Constant(INT64, size * index))
+    def offset(self, address: Any, size: Any, index: Any) -> Any:
+        """The address of element `index` of elements of `size` bytes; both may be numbers or values."""
+        if isinstance(size, int) and isinstance(index, int):
+            return self.builder.add(address, ir.Constant(INT64, size * index))
+        size, index = (ir.Constant(INT64, one) if isinstance(one, int) else one for one in (size, index))
+        return self.builder.add(address, self.builder.mul(size, index))
 
     def load(self, address: Any, kind: Any = None, align: int = 4) -> Any:
         """What lies at an address: floats in every lane unless `kind` says otherwise."""
         kind = self.floats if kind is None else kind
         return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=align)
+
+    def shorts(self, address: Any) -> Any:
+        """Floats in every lane from as many 16-bit ones, which begin at a multiple of their bytes."""
+        kind = ir.VectorType(ir.HalfType(), self.lanes)
+        return self.builder.fpext(self.load(address, kind, 2 * self.lanes), self.floats)
 
     def store(self, value: Any, address: Any) -> None:
         """Write a vector."""
@@ -87,3 +100,26 @@ class Emitter:
         return self.builder.fdiv(
             self.constant(1.0), self.builder.fadd(self.constant(1.0), self.exp(self.builder.fneg(held)))
         )
+
+
+def emits(signature: Any, lanes: int) -> Callable[[Callable[..., Any]], Any]:
+    """A function for kernels to call, of numba's `signature`, whose machine code the decorated one writes.
+
+    That one is given an `Emitter` and the arguments as values; what it returns, if anything, is the result.
+    """
+
+    def decorated(write: Callable[..., Any]) -> Any:
+        def typed(typing: Any, *kinds: Any) -> Any:
+            def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                result = write(Emitter(builder, lanes), *arguments)
+                return context.get_dummy_value() if result is None else result
+
+            return signature, emit
+
+        typed.__name__, typed.__doc__ = write.__name__, write.__doc__
+        names = ["typing", *(f"argument_{number}" for number in range(len(signature.args)))]  # numba counts them
+        parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        typed.__dict__["__signature__"] = inspect.Signature(parameters)
+        return intrinsic(typed)
+
+    return decorated

@@ -17,8 +17,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from gnomon.vectors.compiling import emitted
-from gnomon.vectors.emitter import BYTE, FLOAT, INT32, INT64, Emitter, cgutils
+from gnomon.vectors.emitter import BYTE, FLOAT, INT32, INT64, Emitter, cgutils, emits
 
 LANES = 8
 """Floats in one register: 256 bits, so that AVX2 keeps twelve sums in its sixteen registers."""
@@ -86,10 +85,13 @@ def _update(emit: Emitter, inputs: Any, count: Any, outputs: list[Any], errors: 
             emit.store(builder.load(slot), place)
 
 
-@emitted
+_NUMBER = types.int64
+
+
+@emits(types.void(*[_NUMBER] * 4, types.float32, types.float32, _NUMBER, _NUMBER), LANES)
 def step(
-    typing: Any, inputs: Any, count: Any, outputs: Any, used: Any, label: Any, rate: Any, errors: Any, chunks: Any
-) -> Any:
+    emit: Emitter, inputs: Any, count: Any, outputs: Any, used: Any, label: Any, rate: Any, errors: Any, chunks: Any
+) -> None:
     """One window: `count` input rows against `used` of `OUTPUTS` output rows, both tables updated in place.
 
     `inputs` and `outputs` are addresses of int64 arrays of row addresses; inputs[count] (for rows go two at a time) and
@@ -98,60 +100,37 @@ def step(
     count + 2 where that is odd: (label - sigmoid) * rate is left there. `chunks` is the row length over `LANES`.
     Source: Mikolov et al. 2013, with the negatives shared over the window.
     """
-
-    def emit_step(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        inputs, count, outputs, used, label, rate, errors, chunks = arguments
-        emit = Emitter(builder, LANES)
-        rows = [emit.load(emit.offset(outputs, 8, column), INT64, 8) for column in range(OUTPUTS)]
-        zero, lanes = emit.constant(0.0), ir.Constant(emit.ints, list(range(LANES)))
-        limit = emit.spread(builder.trunc(used, INT32))
-        rates = builder.select(builder.icmp_signed("<", lanes, limit), emit.spread(rate), zero)
-        labels = builder.insert_element(zero, label, ir.Constant(INT32, 0))
-        one = ir.Constant(INT64, 1)
-        with cgutils.for_range(builder, builder.lshr(builder.add(count, one), one)) as pair:
-            first = builder.shl(pair.index, one)
-            places = [emit.offset(inputs, 8, first), emit.offset(inputs, 8, builder.add(first, one))]
-            tile = [emit.load(place, INT64, 8) for place in places]
-            for number, error in enumerate(_errors(emit, tile, rows, chunks, labels, rates)):
-                emit.store(error, emit.offset(emit.offset(errors, 4 * LANES, first), 4 * LANES, number))
-        emit.store(zero, emit.offset(errors, 4 * LANES, count))  # the row of zeros stays one
-        _update(emit, inputs, count, rows, errors, chunks)
-        return context.get_dummy_value()
-
-    integer, number = types.int64, types.float32
-    return types.void(integer, integer, integer, integer, number, number, integer, integer), emit_step
+    builder = emit.builder
+    rows = [emit.load(emit.offset(outputs, 8, column), INT64, 8) for column in range(OUTPUTS)]
+    zero, lanes = emit.constant(0.0), ir.Constant(emit.ints, list(range(LANES)))
+    limit = emit.spread(builder.trunc(used, INT32))
+    rates = builder.select(builder.icmp_signed("<", lanes, limit), emit.spread(rate), zero)
+    labels = builder.insert_element(zero, label, ir.Constant(INT32, 0))
+    one = ir.Constant(INT64, 1)
+    with cgutils.for_range(builder, builder.lshr(builder.add(count, one), one)) as pair:
+        first = builder.shl(pair.index, one)
+        places = [emit.offset(inputs, 8, first), emit.offset(inputs, 8, builder.add(first, one))]
+        tile = [emit.load(place, INT64, 8) for place in places]
+        for number, error in enumerate(_errors(emit, tile, rows, chunks, labels, rates)):
+            emit.store(error, emit.offset(emit.offset(errors, 4 * LANES, first), 4 * LANES, number))
+    emit.store(zero, emit.offset(errors, 4 * LANES, count))  # the row of zeros stays one
+    _update(emit, inputs, count, rows, errors, chunks)
 
 
-@emitted
-def move(typing: Any, target: Any, source: Any, factor: Any, chunks: Any) -> Any:
+@emits(types.void(_NUMBER, _NUMBER, types.float32, _NUMBER), LANES)
+def move(emit: Emitter, target: Any, source: Any, factor: Any, chunks: Any) -> None:
     """Add `factor` (float32) times the row at the address `source` to the row at `target`."""
-
-    def emit_move(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        target, source, factor, chunks = arguments
-        emit = Emitter(builder, LANES)
-        factors = emit.spread(factor)
-        with cgutils.for_range(builder, chunks) as chunk:
-            place = emit.offset(target, 4 * LANES, chunk.index)
-            added = emit.load(emit.offset(source, 4 * LANES, chunk.index))
-            emit.store(emit.fma(factors, added, emit.load(place)), place)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.float32, types.int64), emit_move
+    factors = emit.spread(factor)
+    with cgutils.for_range(emit.builder, chunks) as chunk:
+        place = emit.offset(target, 4 * LANES, chunk.index)
+        added = emit.load(emit.offset(source, 4 * LANES, chunk.index))
+        emit.store(emit.fma(factors, added, emit.load(place)), place)
 
 
-@emitted
-def prefetch(typing: Any, address: Any, lines: Any) -> Any:
+@emits(types.void(_NUMBER, _NUMBER), LANES)
+def prefetch(emit: Emitter, address: Any, lines: Any) -> None:
     """Ask for `lines` cache lines from `address` on, for writing."""
-
-    def emit_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address, lines = arguments
-        byte = BYTE.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, INT32, INT32, INT32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        hints = [ir.Constant(INT32, value) for value in (1, 3, 1)]  # for writing, keep close, data
-        emit = Emitter(builder, LANES)
-        with cgutils.for_range(builder, lines) as line:
-            builder.call(function, [builder.inttoptr(emit.offset(address, LINE, line.index), byte), *hints])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), emit_prefetch
+    hints = [ir.Constant(INT32, value) for value in (1, 3, 1)]  # for writing, keep close, data
+    with cgutils.for_range(emit.builder, lines) as line:
+        place = emit.builder.inttoptr(emit.offset(address, LINE, line.index), BYTE.as_pointer())
+        emit.called("llvm.prefetch.p0", ir.VoidType(), place, *hints)
